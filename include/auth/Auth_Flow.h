@@ -1,0 +1,58 @@
+// One client's login, as a state machine over password messages; no socket, no clock.
+//
+// pgsql-authentication_method is a floor (1 clear text, 2 MD5, 3 SCRAM-SHA-256); the challenge is
+// chosen per user by the stored secret (reference: ProxySQL behaviour 1.2). Unknown users get a
+// mock SCRAM exchange that cannot be told from a wrong password.
+#pragma once
+
+#include "base/Secret.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace proxy {
+
+enum class Auth_Method : uint8_t { clear_text = 1, md5 = 2, scram_sha_256 = 3 };
+
+struct Auth_Request {
+	std::string_view username;
+	// The stored secret; has_secret false: unknown, inactive or frontend=0 user (mock exchange).
+	std::string_view secret;
+	bool has_secret = false;
+	Auth_Method floor = Auth_Method::scram_sha_256;
+	bool tls = false;
+	// tls-server-end-point hash of our certificate; empty: SCRAM-SHA-256-PLUS is not offered.
+	std::string_view channel_binding_hash;
+};
+
+class Auth_Flow {
+public:
+	enum class Status : uint8_t {
+		need_message, // out holds a challenge; wait for a 'p' message
+		accepted,     // out holds AuthenticationOk (preceded by SASLFinal for SCRAM)
+		denied,       // wrong password: 28P01 in ProxySQL's words, made by the caller
+		malformed,    // protocol violation: 08P01, error() tells
+	};
+
+	Auth_Flow();
+	~Auth_Flow();
+	Auth_Flow(const Auth_Flow&) = delete;
+	Auth_Flow& operator=(const Auth_Flow&) = delete;
+
+	// Appends the first backend message to `out`. Copies what it needs of `request`.
+	Status start(const Auth_Request& request, std::string& out);
+	// `body` is the body of a 'p' message.
+	Status on_password_message(std::span<const uint8_t> body, std::string& out);
+	std::string_view error() const;
+	// True when the client sent an empty password (for "using password: NO").
+	bool password_was_empty() const;
+
+private:
+	struct Impl;
+	std::unique_ptr<Impl> impl_;
+};
+
+} // namespace proxy

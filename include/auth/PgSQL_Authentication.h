@@ -1,0 +1,50 @@
+// The users snapshot: immutable, swapped whole by LOAD PGSQL USERS TO RUNTIME.
+#pragma once
+
+#include "config/Config_Rows.h"
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace proxy {
+
+// One user with both roles joined. Immutable, except the connection counter (any worker).
+struct User_Entry {
+	std::string username;
+	Secret frontend_secret;
+	Secret backend_secret;
+	bool has_frontend = false; // active and frontend=1
+	bool has_backend = false;
+	bool use_ssl = false;
+	int default_hostgroup = 0;
+	bool transaction_persistent = true;
+	bool fast_forward = false;
+	int64_t max_connections = 10000;
+	std::string attributes;
+	// Live client connections of this user; shared by successive snapshots. Relaxed: a limit that
+	// may be off by the logins in flight.
+	std::shared_ptr<std::atomic<int64_t>> connections;
+};
+using User_Entry_Ptr = std::shared_ptr<const User_Entry>;
+
+class Users_Snapshot {
+public:
+	// Keeps the connection counters of `previous` (may be null) for users that stay.
+	static std::shared_ptr<const Users_Snapshot> make(const std::vector<Pgsql_User_Row>& rows,
+	                                                  const Users_Snapshot* previous);
+	// nullptr: no such user.
+	User_Entry_Ptr find(std::string_view username) const;
+	const std::vector<Pgsql_User_Row>& rows() const { return rows_; }
+	// All entries, for stats_pgsql_users.
+	std::vector<User_Entry_Ptr> entries() const;
+
+private:
+	std::vector<Pgsql_User_Row> rows_;
+	std::unordered_map<std::string, User_Entry_Ptr> by_name_;
+};
+
+} // namespace proxy
