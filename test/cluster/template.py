@@ -12,6 +12,7 @@ import subprocess
 import time
 
 from . import wire
+from .flavours import ROOT
 from .workspace import Workspace, give_to_server, server_identity
 
 APP_PASSWORD = 'app-secret'
@@ -65,10 +66,10 @@ ROLES = [
 
 
 def cache_dir():
-	base = os.environ.get('XDG_CACHE_HOME') or os.path.join(os.path.expanduser('~'), '.cache')
-	path = os.path.join(base, 'polar-proxy')
-	os.makedirs(path, exist_ok=True)
-	return path
+	"""Where long builds are cached; one script decides that for all of them."""
+	run = subprocess.run([os.path.join(ROOT, 'scripts', 'cache-dir')], stdout=subprocess.PIPE,
+		check=True, text=True)
+	return run.stdout.strip()
 
 
 def _key(flavour):
@@ -128,7 +129,8 @@ def _build(flavour, target):
 
 def get(flavour):
 	"""The path of a template directory for the flavour; builds it when it is not there yet."""
-	target = os.path.join(cache_dir(), 'pgdata-%s-%s' % (flavour.name, _key(flavour)))
+	cache = cache_dir()
+	target = os.path.join(cache, 'pgdata-%s-%s' % (flavour.name, _key(flavour)))
 	if os.path.isdir(target):
 		os.utime(target)
 		return target
@@ -136,14 +138,14 @@ def get(flavour):
 		fcntl.flock(lock, fcntl.LOCK_EX)
 		if not os.path.isdir(target):
 			_build(flavour, target)
-			_drop_old()
+			_drop_old(cache)
 	return target
 
 
-def _drop_old():
+def _drop_old(cache):
 	"""Templates nobody used for two weeks."""
-	for name in os.listdir(cache_dir()):
-		path = os.path.join(cache_dir(), name)
+	for name in os.listdir(cache):
+		path = os.path.join(cache, name)
 		if name.startswith('pgdata-') and time.time() - os.stat(path).st_mtime > 14 * 86400:
 			if os.path.isdir(path):
 				shutil.rmtree(path, ignore_errors=True)
