@@ -1,0 +1,68 @@
+// What a server connection holds for whoever uses it next: parameters that differ from its startup
+// and prepared statements. And the difference to what a session wants.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace proxy {
+
+// A set of parameters with values, as SET wrote them; names in lower case. Small, sorted.
+class Parameter_Set {
+public:
+	void set(const std::string& name, const std::string& value);
+	void erase(const std::string& name);
+	void clear();
+	const std::string* find(const std::string& name) const;
+	const std::map<std::string, std::string>& values() const { return values_; }
+	bool empty() const { return values_.empty(); }
+	// Equal sets have equal hashes; 0 for the empty set. Keyed per process, so that a client
+	// cannot construct two sets with one hash.
+	uint64_t hash() const { return hash_; }
+	size_t memory_bytes() const;
+
+private:
+	static uint64_t hash_of(const std::string& name, const std::string& value);
+
+	std::map<std::string, std::string> values_;
+	uint64_t hash_ = 0; // xor of the entries' hashes
+};
+
+class Backend_State {
+public:
+	// Parameters set on this connection by sessions.
+	Parameter_Set parameters;
+	// What the server reported (ParameterStatus), by name as the server spells it.
+	std::map<std::string, std::string> reported;
+	// Hash of a session's parameter set that was found equal to this connection's, so that the
+	// comparison by value is done once.
+	uint64_t equal_to_hash = 0;
+
+	// True when nothing has to be sent for a session that wants `wanted`.
+	bool matches(const Parameter_Set& wanted) const {
+		return wanted.hash() == parameters.hash() ||
+		       (equal_to_hash != 0 && wanted.hash() == equal_to_hash);
+	}
+	// The statements that bring this connection in line with `wanted`; empty: nothing to do (and
+	// equal_to_hash is set). Call apply() when they have succeeded.
+	std::string difference_sql(const Parameter_Set& wanted);
+	void apply(const Parameter_Set& wanted);
+
+	// Protocol-level statements prepared here: global statement id -> use counter for eviction.
+	std::unordered_map<uint64_t, uint64_t> statements;
+	uint64_t use_counter = 0;
+	// Which unnamed statement is there: the id of its Parse (unique per process), 0 none.
+	uint64_t unnamed_statement = 0;
+};
+
+// The one spelling of a parameter's value for comparison ("utf8" and "UTF-8", "on" and "true").
+std::string normalised_value(std::string_view name, std::string_view value);
+
+// `text` as an SQL string literal, whatever standard_conforming_strings is.
+std::string quote_literal(std::string_view text);
+std::string quote_identifier(std::string_view text);
+
+} // namespace proxy

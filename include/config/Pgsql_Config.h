@@ -1,0 +1,31 @@
+// The pgsql- variables as one plain struct, a member a row of pgsql_variables.def.
+//
+// Built by build_pgsql_config() (Config_Variables.h), then published through Config_Store as
+// shared_ptr<const Pgsql_Config>: immutable from there on, so any thread reads it without a lock.
+// A default-constructed value holds the defaults.
+#pragma once
+
+#include "config/Polardb_Policy.h"
+
+#include <cstdint>
+#include <string>
+
+namespace proxy {
+
+// C++ types of the rows' type column.
+using Variable_Int = int64_t;
+using Variable_Bool = bool;
+using Variable_String = std::string;
+using Variable_Word = std::string;
+
+struct Pgsql_Config {
+#define X(name, type, default_value, min, max, unit, when, doc) Variable_##type name = default_value;
+#include "config/pgsql_variables.def"
+#undef X
+
+	// The polardb_ words above as enums, so that no worker compares text. Filled by
+	// build_pgsql_config(); agrees with the defaults when default-constructed.
+	Polardb_Policy policy;
+};
+
+} // namespace proxy
