@@ -12,8 +12,7 @@ LAYERS := base config stats protocol auth net classify prepared backend pool rou
 CXX := $(if $(filter fuzz,$(MODE)),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
 CCACHE := $(shell command -v ccache 2>/dev/null)
 # PostgreSQL's headers are C and full of old-style casts: everything outside this tree is -isystem.
-LIBPQ := build/libpq
-CPPFLAGS += -Iinclude -Ilib -isystem $(LIBPQ)/include
+CPPFLAGS += -Iinclude -Ilib $(LIBPQ_CFLAGS)
 WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wold-style-cast -Wimplicit-fallthrough \
 	-Wnon-virtual-dtor -Werror
 CXXFLAGS_release := -O2 -g
@@ -32,7 +31,6 @@ ALL_LDFLAGS := -pthread $(LDFLAGS_$(MODE)) $(LDFLAGS)
 LDLIBS_release := -ljemalloc
 LDLIBS_debug := -ljemalloc
 SYSTEM_LIBS := -lev -lsqlite3 -lssl -lcrypto -lre2 -lpg_query -lprotobuf-c -lconfig++ -lxxhash -lfmt
-LIBPQ_LIBS := $(LIBPQ)/lib/libpq.a $(LIBPQ)/lib/libpgcommon.a $(LIBPQ)/lib/libpgport.a
 VERSION := $(shell sed -n '1s/^.*"\(.*\)".*$$/\1/p' include/base/Version.def 2>/dev/null)
 
 reverse = $(if $(1),$(call reverse,$(wordlist 2,$(words $(1)),$(1))) $(firstword $(1)))
@@ -47,6 +45,8 @@ FUZZERS := $(patsubst test/fuzz/%_fuzz.cpp,$(BUILD)/fuzz/%,$(wildcard test/fuzz/
 
 .PHONY: all help unit wire fuzzers fuzz-smoke asan tsan check check-all format bench clean
 .DEFAULT_GOAL := all
+# LIBPQ (the archive), LIBPQ_CFLAGS and the rule that builds the patched libpq.
+include deps/postgresql/rules.mk
 .SECONDARY:
 
 all: src/polar-proxy
@@ -61,14 +61,12 @@ help:
 	@echo "make bench       side by side with the peers that Debian packages"
 	@echo "make format      clang-format over the tree"
 
--include deps/postgresql/rules.mk
-
 src/polar-proxy: $(BUILD)/polar-proxy
 	cp -f $< $@
 
-$(BUILD)/polar-proxy: $(SRC_OBJECTS) $(ARCHIVES) $(LIBPQ_LIBS)
+$(BUILD)/polar-proxy: $(SRC_OBJECTS) $(ARCHIVES) $(LIBPQ)
 	$(CXX) $(ALL_CXXFLAGS) $(ALL_LDFLAGS) -o $@ $(SRC_OBJECTS) -Wl,--start-group $(LINK_ARCHIVES) \
-		-Wl,--end-group $(LIBPQ_LIBS) $(SYSTEM_LIBS) $(LDLIBS_$(MODE))
+		-Wl,--end-group $(LIBPQ) $(SYSTEM_LIBS) $(LDLIBS_$(MODE))
 
 define layer_rules
 $(BUILD)/lib/$(1).a: $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard lib/$(1)/*.cpp))
@@ -79,7 +77,7 @@ endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_rules,$(layer))))
 
 # Files that include libpq's headers wait for the patched libpq to be there.
-$(BUILD)/obj/lib/backend/%.o $(BUILD)/obj/lib/monitor/%.o: | $(LIBPQ)/lib/libpq.a
+$(BUILD)/obj/lib/backend/%.o $(BUILD)/obj/lib/monitor/%.o: | $(LIBPQ)
 
 $(BUILD)/obj/%.o: %.cpp Makefile
 	@mkdir -p $(@D)
@@ -91,10 +89,10 @@ define unit_rules
 $(BUILD)/test/unit-$(1): $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard test/unit/$(1)/*.cpp)) \
 		$(BUILD)/obj/test/unit/catch_main.o \
 		$(foreach layer,$(call below,$(1)),$(if $(wildcard lib/$(layer)/*.cpp),$(BUILD)/lib/$(layer).a)) \
-		$(if $(filter backend pool route forward session thread monitor admin,$(1)),$(LIBPQ_LIBS))
+		$(if $(filter backend pool route forward session thread monitor admin,$(1)),$(LIBPQ))
 	@mkdir -p $$(@D)
 	$$(CXX) $$(ALL_CXXFLAGS) $$(ALL_LDFLAGS) -o $$@ $$(filter %.o,$$^) -Wl,--start-group \
-		$$(filter $$(BUILD)/lib/%.a,$$^) -Wl,--end-group $$(filter $$(LIBPQ)/%.a,$$^) $$(SYSTEM_LIBS)
+		$$(filter $$(BUILD)/lib/%.a,$$^) -Wl,--end-group $$(filter $$(LIBPQ),$$^) $$(SYSTEM_LIBS)
 unit-$(1): $(BUILD)/test/unit-$(1)
 .PHONY: unit-$(1)
 endef
@@ -102,10 +100,10 @@ $(foreach folder,$(UNIT_FOLDERS),$(eval $(call unit_rules,$(folder))))
 unit: $(UNIT_TESTS)
 
 $(BUILD)/test/wire: $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard test/wire/*.cpp)) \
-		$(BUILD)/obj/test/unit/catch_main.o $(ARCHIVES) $(LIBPQ_LIBS)
+		$(BUILD)/obj/test/unit/catch_main.o $(ARCHIVES) $(LIBPQ)
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(LINK_ARCHIVES) \
-		-Wl,--end-group $(LIBPQ_LIBS) $(SYSTEM_LIBS)
+		-Wl,--end-group $(LIBPQ) $(SYSTEM_LIBS)
 wire: $(WIRE_TEST)
 
 # Fuzzers: MODE=fuzz builds; they link only the pure layers they name by including headers.
