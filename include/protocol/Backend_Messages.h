@@ -3,6 +3,8 @@
 // (PostgreSQL manual, "Message Formats" and "Error and Notice Message Fields".)
 #pragma once
 
+#include "base/Span_Reader.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -26,7 +28,8 @@ struct Error_Fields {
 bool parse(std::span<const uint8_t> body, Error_Fields& out);
 
 // The two marks by which a PolarDB kernel says that an LSN wait ran out: a strict wait as an error
-// 57014, a best-effort one as a warning. Both must match; the text is never looked at.
+// (57014 or 72000 by kernel), a best-effort one as a warning. Both marks must match; neither the
+// text nor the SQLSTATE is looked at.
 bool is_lsn_wait_timeout(const Error_Fields& fields);
 
 // CommandComplete 'C'.
@@ -112,12 +115,12 @@ class Data_Row_Reader {
 public:
 	explicit Data_Row_Reader(std::span<const uint8_t> body);
 	bool next(std::optional<std::string_view>& value);
-	bool ok() const { return ok_; }
+	bool ok() const { return reader_.ok() && !malformed_; }
 
 private:
-	std::span<const uint8_t> rest_;
+	Span_Reader reader_;
 	uint16_t columns_left_ = 0;
-	bool ok_ = false;
+	bool malformed_ = false;
 };
 
 } // namespace proxy
