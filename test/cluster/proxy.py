@@ -127,6 +127,7 @@ class Proxy:
 			'monitor_connect_interval': 1000,
 			'monitor_read_only_interval': 200,
 			'monitor_replication_lag_interval': 200,
+			'monitor_writer_is_also_reader': False,
 		}
 		variables.update(self.given_variables)
 		admin = {'admin_credentials': 'admin:admin', 'stats_credentials': 'stats:stats',
