@@ -1,8 +1,14 @@
 // One client's login, as a state machine over password messages; no socket, no clock.
 //
 // pgsql-authentication_method is a floor (1 clear text, 2 MD5, 3 SCRAM-SHA-256); the challenge is
-// chosen per user by the stored secret (reference: ProxySQL behaviour 1.2). Unknown users get a
-// mock SCRAM exchange that cannot be told from a wrong password.
+// chosen per user by the stored secret:
+//   stored        floor 1   floor 2   floor 3
+//   plain text    clear     md5       scram
+//   md5 hash      md5       md5       mock scram, always denied
+//   verifier      scram     scram     scram
+//   none          as plain text, always denied
+// So an unknown user, at every floor, cannot be told from one with another password: same
+// challenge, same salt at each attempt, same answer.
 #pragma once
 
 #include "base/Secret.h"
@@ -14,6 +20,8 @@
 #include <string_view>
 
 namespace proxy {
+
+class Auth_Context;
 
 enum class Auth_Method : uint8_t { clear_text = 1, md5 = 2, scram_sha_256 = 3 };
 
@@ -37,7 +45,10 @@ public:
 		malformed,    // protocol violation: 08P01, error() tells
 	};
 
+	// Shares salts and derived keys with every other login of the process.
 	Auth_Flow();
+	// `context` must outlive the flow.
+	explicit Auth_Flow(Auth_Context& context);
 	~Auth_Flow();
 	Auth_Flow(const Auth_Flow&) = delete;
 	Auth_Flow& operator=(const Auth_Flow&) = delete;
@@ -49,6 +60,10 @@ public:
 	std::string_view error() const;
 	// True when the client sent an empty password (for "using password: NO").
 	bool password_was_empty() const;
+	// After a SCRAM login was accepted: the keys that log in to a server holding the same verifier
+	// (32 raw bytes each). Empty otherwise.
+	const Secret& scram_client_key() const;
+	const Secret& scram_server_key() const;
 
 private:
 	struct Impl;

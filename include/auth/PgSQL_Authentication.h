@@ -4,6 +4,7 @@
 #include "config/Config_Rows.h"
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -44,7 +45,14 @@ public:
 
 private:
 	std::vector<Pgsql_User_Row> rows_;
-	std::unordered_map<std::string, User_Entry_Ptr> by_name_;
+	// Lets find() look up a string_view without making a string of it.
+	struct Name_Hash {
+		using is_transparent = void;
+		size_t operator()(std::string_view name) const {
+			return std::hash<std::string_view>{}(name);
+		}
+	};
+	std::unordered_map<std::string, User_Entry_Ptr, Name_Hash, std::equal_to<>> by_name_;
 };
 
 } // namespace proxy

@@ -1,0 +1,67 @@
+#include "auth/Scram_Key_Cache.h"
+
+namespace proxy {
+
+std::string Scram_Key_Cache::id_of(std::string_view user, std::string_view password,
+                                   std::string_view salt) const {
+	// Lengths in front keep ("ab", "c") and ("a", "bc") apart.
+	std::string text = std::to_string(user.size()) + ":" + std::to_string(salt.size()) + ":";
+	text.append(user).append(salt).append(password);
+	std::string id(as_text(hmac_sha256(hash_key_, text)));
+	wipe({reinterpret_cast<uint8_t*>(text.data()), text.size()});
+	return id;
+}
+
+std::optional<Scram_Verifier> Scram_Key_Cache::get(std::string_view user, std::string_view password,
+                                                   std::string_view salt) {
+	std::string id = id_of(user, password, salt);
+	{
+		Lock lock(mutex_);
+		const auto found = by_id_.find(id);
+		if (found != by_id_.end()) {
+			entries_.splice(entries_.begin(), entries_, found->second);
+			return found->second->verifier;
+		}
+	}
+	std::optional<Scram_Verifier> verifier = make_scram_verifier(password, salt);
+	if (!verifier) {
+		return std::nullopt;
+	}
+	Lock lock(mutex_);
+	++derivations_;
+	if (capacity_ == 0 || by_id_.find(id) != by_id_.end()) {
+		return verifier; // another thread derived it meanwhile
+	}
+	entries_.push_front(Entry{id, *verifier});
+	by_id_.emplace(std::move(id), entries_.begin());
+	while (entries_.size() > capacity_) {
+		by_id_.erase(entries_.back().id);
+		entries_.pop_back();
+	}
+	return verifier;
+}
+
+bool Scram_Key_Cache::contains(std::string_view user, std::string_view password,
+                               std::string_view salt) {
+	const std::string id = id_of(user, password, salt);
+	Lock lock(mutex_);
+	return by_id_.find(id) != by_id_.end();
+}
+
+void Scram_Key_Cache::clear() {
+	Lock lock(mutex_);
+	by_id_.clear();
+	entries_.clear();
+}
+
+size_t Scram_Key_Cache::size() {
+	Lock lock(mutex_);
+	return entries_.size();
+}
+
+uint64_t Scram_Key_Cache::derivations() {
+	Lock lock(mutex_);
+	return derivations_;
+}
+
+} // namespace proxy
