@@ -98,6 +98,8 @@ public:
 	bool asked_lsn() const { return asked_lsn_; }
 	bool asked_xact() const { return asked_xact_; }
 	bool sends_lsn() const { return sends_lsn_; }
+	// Position in the login's own ReadyForQuery; 0 none.
+	uint64_t login_lsn() const { return login_lsn_; }
 	Proxy_Protocol protocol() const { return protocol_; }
 
 	// ---- traffic; REQUIRES idle or busy ----
@@ -108,6 +110,8 @@ public:
 	size_t unsent_bytes() const { return out_.size() - out_sent_; }
 	// Reads what is there. >0 bytes; 0 nothing now; -1 closed or failed (dead).
 	ssize_t receive(char* buffer, size_t capacity);
+	// Bytes are readable although the socket may not become so (TLS records, libpq's buffer).
+	bool has_pending_input() const;
 	// Stops or restarts watching for input (backpressure).
 	void pause_reading(bool paused);
 	void set_busy() { state_ = Connection_State::busy; }
@@ -155,10 +159,12 @@ private:
 	bool asked_lsn_ = false;
 	bool asked_xact_ = false;
 	bool sends_lsn_ = false;
+	uint64_t login_lsn_ = 0;
 	bool paused_ = false;
 	Proxy_Protocol protocol_ = Proxy_Protocol::off;
 	int connect_wants_ = kIoWrite;
-	std::string address_;
+	std::string address_; // numeric, or a socket directory when port_ is 0
+	int port_ = 0;
 	std::string error_;
 	std::string error_sqlstate_;
 	std::string out_;

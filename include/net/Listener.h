@@ -1,0 +1,65 @@
+// One listening socket of one worker. With SO_REUSEPORT each worker binds its own and the kernel
+// balances; a Unix socket is bound once and shared by all workers.
+#pragma once
+
+#include "base/Result.h"
+#include "net/Event_Loop.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace proxy {
+
+// Where to listen: "ip:port", "[ip6]:port" or "/path/of/socket".
+struct Listen_Address {
+	std::string host; // numeric; empty for a Unix socket
+	int port = 0;
+	std::string path;
+	std::string text() const;
+};
+
+// A `;`-separated list as in pgsql-interfaces; the error names the bad entry.
+Result<std::vector<Listen_Address>> parse_interfaces(const std::string& list);
+
+// Opens a non-blocking listening socket. A stale Unix socket file is replaced.
+Result<int> open_listener(const Listen_Address& address);
+
+class Accept_Handler {
+public:
+	// A new non-blocking connection; the handler owns `fd`. peer_host: numeric, or empty for a
+	// Unix socket.
+	virtual void on_accept(int fd, std::string peer_host, int peer_port,
+	                       const Listen_Address& at) = 0;
+
+protected:
+	~Accept_Handler() = default;
+};
+
+class Listener final : private Io_Handler {
+public:
+	// Takes over `fd`, or only borrows it when it is shared between workers.
+	Listener(int fd, bool owned, Listen_Address address, Accept_Handler& handler);
+	~Listener();
+	Listener(const Listener&) = delete;
+	Listener& operator=(const Listener&) = delete;
+
+	void start(Event_Loop& loop);
+	void stop() { watcher_.stop(); }
+	const Listen_Address& address() const { return address_; }
+
+private:
+	void on_io(int events) override;
+
+	int fd_;
+	bool owned_;
+	Listen_Address address_;
+	Accept_Handler& handler_;
+	// Given back for a moment when the process is out of descriptors, so that a waiting
+	// connection can be taken and closed instead of spinning on it.
+	int spare_fd_;
+	Io_Watcher watcher_;
+};
+
+} // namespace proxy

@@ -1,0 +1,194 @@
+#include "backend/Backend_State.h"
+
+#include "base/Clock.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace proxy {
+
+namespace {
+// Per process and not told to anybody, see Parameter_Set::hash().
+uint64_t process_seed() {
+	static const uint64_t seed = static_cast<uint64_t>(unix_time_us()) * 0x9E3779B97F4A7C15ULL ^
+	                             reinterpret_cast<uintptr_t>(&seed);
+	return seed;
+}
+
+std::string lower(std::string_view text) {
+	std::string result(text);
+	std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) {
+		return static_cast<char>(std::tolower(c));
+	});
+	return result;
+}
+
+// Reported parameters whose value on a fresh connection is known, so that a client's startup value
+// that equals it needs no SET.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kReportedNames = {{
+    {"client_encoding", "client_encoding"},
+    {"datestyle", "DateStyle"},
+    {"intervalstyle", "IntervalStyle"},
+    {"timezone", "TimeZone"},
+    {"standard_conforming_strings", "standard_conforming_strings"},
+    {"application_name", "application_name"},
+}};
+} // namespace
+
+uint64_t Parameter_Set::hash_of(const std::string& name, const std::string& value) {
+	const uint64_t name_hash = XXH3_64bits_withSeed(name.data(), name.size(), process_seed());
+	const uint64_t both = XXH3_64bits_withSeed(value.data(), value.size(), name_hash);
+	return both == 0 ? 1 : both;
+}
+
+void Parameter_Set::set(const std::string& name, const std::string& value) {
+	const auto [place, inserted] = values_.try_emplace(name, value);
+	if (!inserted) {
+		hash_ ^= hash_of(name, place->second);
+		place->second = value;
+	}
+	hash_ ^= hash_of(name, value);
+}
+
+void Parameter_Set::erase(const std::string& name) {
+	const auto place = values_.find(name);
+	if (place == values_.end()) {
+		return;
+	}
+	hash_ ^= hash_of(name, place->second);
+	values_.erase(place);
+}
+
+void Parameter_Set::clear() {
+	values_.clear();
+	hash_ = 0;
+}
+
+const std::string* Parameter_Set::find(const std::string& name) const {
+	const auto place = values_.find(name);
+	return place == values_.end() ? nullptr : &place->second;
+}
+
+size_t Parameter_Set::memory_bytes() const {
+	size_t bytes = 0;
+	for (const auto& [name, value] : values_) {
+		bytes += name.capacity() + value.capacity() + 3 * sizeof(void*);
+	}
+	return bytes;
+}
+
+std::string normalised_value(std::string_view name, std::string_view value) {
+	std::string text = lower(value);
+	if (name == "client_encoding") {
+		text.erase(std::remove_if(text.begin(), text.end(),
+		                          [](char c) { return c == '-' || c == '_'; }),
+		           text.end());
+		return text == "unicode" ? "utf8" : text;
+	}
+	if (name == "datestyle") {
+		// "ISO" alone keeps the field order, which is MDY unless somebody says otherwise.
+		text.erase(std::remove(text.begin(), text.end(), ' '), text.end());
+		return text == "iso" ? "iso,mdy" : text;
+	}
+	if (name == "timezone" || name == "intervalstyle") {
+		return text;
+	}
+	if (text == "true" || text == "yes" || text == "1") {
+		return "on";
+	}
+	if (text == "false" || text == "no" || text == "0") {
+		return "off";
+	}
+	return text == "on" || text == "off" ? text : std::string(value);
+}
+
+std::string quote_literal(std::string_view text) {
+	std::string result;
+	const bool backslash = text.find('\\') != std::string_view::npos;
+	if (backslash) {
+		result += " E";
+	}
+	result += '\'';
+	for (const char c : text) {
+		if (c == '\'' || c == '\\') {
+			result += c;
+		}
+		result += c;
+	}
+	result += '\'';
+	return result;
+}
+
+std::string quote_identifier(std::string_view text) {
+	std::string result = "\"";
+	for (const char c : text) {
+		if (c == '"') {
+			result += c;
+		}
+		result += c;
+	}
+	result += '"';
+	return result;
+}
+
+namespace {
+// A dotted custom name is quoted part by part.
+std::string quote_parameter(const std::string& name) {
+	const size_t dot = name.find('.');
+	if (dot == std::string::npos) {
+		return quote_identifier(name);
+	}
+	return quote_identifier(name.substr(0, dot)) + "." + quote_identifier(name.substr(dot + 1));
+}
+
+// set_config() takes any value as one string, so list-valued parameters (search_path, DateStyle)
+// need no knowledge of their grammar. SET's special words are SQL only: ROLE and SESSION
+// AUTHORIZATION work through set_config() as well.
+void append_assignment(std::string& sql, const std::string& name, const std::string& value) {
+	sql += "SELECT pg_catalog.set_config(" + quote_literal(name) + "," + quote_literal(value) +
+	       ",false);";
+}
+} // namespace
+
+std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
+	std::string sql;
+	for (const auto& [name, value] : parameters.values()) {
+		if (wanted.find(name) == nullptr) {
+			sql += "RESET " + quote_parameter(name) + ";";
+		}
+	}
+	for (const auto& [name, value] : wanted.values()) {
+		const std::string* here = parameters.find(name);
+		if (here != nullptr) {
+			if (*here != value) {
+				append_assignment(sql, name, value);
+			}
+			continue;
+		}
+		const auto spelling =
+		    std::find_if(kReportedNames.begin(), kReportedNames.end(),
+		                 [&name](const auto& entry) { return entry.first == name; });
+		if (spelling != kReportedNames.end()) {
+			const auto now = reported.find(std::string(spelling->second));
+			if (now != reported.end() &&
+			    normalised_value(name, now->second) == normalised_value(name, value)) {
+				continue;
+			}
+		}
+		append_assignment(sql, name, value);
+	}
+	if (sql.empty()) {
+		equal_to_hash = wanted.hash();
+	}
+	return sql;
+}
+
+void Backend_State::apply(const Parameter_Set& wanted) {
+	parameters = wanted;
+	equal_to_hash = 0;
+}
+
+} // namespace proxy

@@ -1,0 +1,205 @@
+#include "net/Listener.h"
+
+#include "base/Log.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+
+namespace proxy {
+
+namespace {
+constexpr int kBacklog = 1024;
+// Connections taken per readiness event, so that a storm of connects does not starve the clients
+// that are being served.
+constexpr int kAcceptsPerEvent = 64;
+constexpr int kMaxPort = 65535;
+
+std::string trimmed(std::string_view text) {
+	const size_t first = text.find_first_not_of(" \t\r\n");
+	if (first == std::string_view::npos) {
+		return {};
+	}
+	return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
+}
+
+Result<Listen_Address> parse_interface(const std::string& entry) {
+	Listen_Address address;
+	if (entry.front() == '/') {
+		if (entry.size() >= sizeof(sockaddr_un::sun_path)) {
+			return make_error("22023", "interface \"" + entry + "\": the socket path is too long");
+		}
+		address.path = entry;
+		return address;
+	}
+	const size_t colon = entry.rfind(':');
+	const std::string port_text = colon == std::string::npos ? "" : entry.substr(colon + 1);
+	address.host = entry.substr(0, colon);
+	if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
+		address.host = address.host.substr(1, address.host.size() - 2);
+	}
+	const char* end = port_text.data() + port_text.size();
+	const auto parsed = std::from_chars(port_text.data(), end, address.port);
+	in_addr v4{};
+	in6_addr v6{};
+	const bool numeric = inet_pton(AF_INET, address.host.c_str(), &v4) == 1 ||
+	                     inet_pton(AF_INET6, address.host.c_str(), &v6) == 1;
+	if (port_text.empty() || parsed.ec != std::errc() || parsed.ptr != end || address.port < 1 ||
+	    address.port > kMaxPort || !numeric) {
+		return make_error("22023", "interface \"" + entry +
+		                               "\" is not ip:port, [ipv6]:port or /path/of/socket");
+	}
+	return address;
+}
+
+Result<int> listen_unix(const Listen_Address& address) {
+	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	sockaddr_un name{};
+	name.sun_family = AF_UNIX;
+	std::memcpy(name.sun_path, address.path.c_str(), address.path.size() + 1);
+	unlink(address.path.c_str());
+	if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0 ||
+	    listen(fd, kBacklog) != 0) {
+		const std::string reason = std::strerror(errno);
+		if (fd >= 0) {
+			close(fd);
+		}
+		return make_error("08000", "cannot listen on " + address.path + ": " + reason);
+	}
+	return fd;
+}
+
+Result<int> listen_tcp(const Listen_Address& address) {
+	sockaddr_storage storage{};
+	socklen_t length = 0;
+	auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
+	auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
+	if (inet_pton(AF_INET, address.host.c_str(), &v4->sin_addr) == 1) {
+		v4->sin_family = AF_INET;
+		v4->sin_port = htons(static_cast<uint16_t>(address.port));
+		length = sizeof(sockaddr_in);
+	} else {
+		inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr);
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = htons(static_cast<uint16_t>(address.port));
+		length = sizeof(sockaddr_in6);
+	}
+	const int fd = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	const int on = 1;
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
+	    bind(fd, reinterpret_cast<sockaddr*>(&storage), length) != 0 ||
+	    listen(fd, kBacklog) != 0) {
+		const std::string reason = std::strerror(errno);
+		if (fd >= 0) {
+			close(fd);
+		}
+		return make_error("08000", "cannot listen on " + address.text() + ": " + reason);
+	}
+	return fd;
+}
+
+std::string peer_text(const sockaddr_storage& peer, int& port) {
+	std::array<char, INET6_ADDRSTRLEN> text{};
+	port = 0;
+	if (peer.ss_family == AF_INET) {
+		const auto* v4 = reinterpret_cast<const sockaddr_in*>(&peer);
+		inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+		port = ntohs(v4->sin_port);
+	} else if (peer.ss_family == AF_INET6) {
+		const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&peer);
+		inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
+		port = ntohs(v6->sin6_port);
+	}
+	return text.data();
+}
+} // namespace
+
+std::string Listen_Address::text() const {
+	if (!path.empty()) {
+		return path;
+	}
+	const bool v6 = host.find(':') != std::string::npos;
+	return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<std::vector<Listen_Address>> parse_interfaces(const std::string& list) {
+	std::vector<Listen_Address> addresses;
+	size_t start = 0;
+	while (start <= list.size()) {
+		const size_t end = std::min(list.find(';', start), list.size());
+		const std::string entry = trimmed(std::string_view(list).substr(start, end - start));
+		if (!entry.empty()) {
+			auto address = parse_interface(entry);
+			PROXY_TRY(address);
+			addresses.push_back(address.take());
+		}
+		start = end + 1;
+	}
+	return addresses;
+}
+
+Result<int> open_listener(const Listen_Address& address) {
+	return address.path.empty() ? listen_tcp(address) : listen_unix(address);
+}
+
+Listener::Listener(int fd, bool owned, Listen_Address address, Accept_Handler& handler)
+    : fd_(fd), owned_(owned), address_(std::move(address)), handler_(handler),
+      spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+
+Listener::~Listener() {
+	stop();
+	if (owned_) {
+		close(fd_);
+	}
+	if (spare_fd_ >= 0) {
+		close(spare_fd_);
+	}
+}
+
+void Listener::start(Event_Loop& loop) {
+	watcher_.start(loop, fd_, kIoRead, *this);
+}
+
+void Listener::on_io(int) {
+	for (int taken = 0; taken < kAcceptsPerEvent; ++taken) {
+		sockaddr_storage peer{};
+		socklen_t length = sizeof(peer);
+		const int fd = accept4(fd_, reinterpret_cast<sockaddr*>(&peer), &length,
+		                       SOCK_NONBLOCK | SOCK_CLOEXEC);
+		if (fd >= 0) {
+			const int on = 1;
+			if (peer.ss_family != AF_UNIX) {
+				setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+			}
+			int port = 0;
+			std::string host = peer_text(peer, port);
+			handler_.on_accept(fd, std::move(host), port, address_);
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE) {
+			static thread_local Log_Rate_Limit limit(1);
+			if (limit.allow()) {
+				log_error("out of file descriptors: new clients are refused");
+			}
+			close(spare_fd_);
+			const int refused = accept(fd_, nullptr, nullptr);
+			if (refused >= 0) {
+				close(refused);
+			}
+			spare_fd_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+		}
+		return; // EAGAIN: another worker took it, or nothing is left
+	}
+}
+
+} // namespace proxy
