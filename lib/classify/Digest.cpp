@@ -1,0 +1,552 @@
+#include "classify/Digest.h"
+
+#include "classify/Words.h"
+
+#include <algorithm>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace proxy {
+
+namespace {
+
+// Words after which + and - are signs. Any other word may be a column.
+bool precedes_operand(std::string_view word) {
+	static constexpr std::string_view kWords[] = {
+	    "all",  "and",   "any",  "between", "by",     "case",   "default",   "distinct", "else",
+	    "from", "having", "ilike", "in",    "like",   "limit",  "not",       "offset",   "on",
+	    "or",   "returning", "select", "some", "then", "to",    "using",     "when",     "where"};
+	return std::any_of(std::begin(kWords), std::end(kWords),
+	                   [word](std::string_view known) { return same_word(word, known); });
+}
+
+} // namespace
+
+Digest_View Digest_Builder::build(std::string_view sql, bool standard_conforming_strings) {
+	// Nothing is ever written longer than it was read, but for a few bytes around a fold.
+	constexpr size_t kSlack = 64;
+	// A buffer grown by one huge statement is given back by the next small one.
+	constexpr size_t kKeepBytes = size_t{1} << 20;
+	if (buffer_.size() < sql.size() + kSlack) {
+		buffer_.resize(std::max(sql.size() + kSlack, size_t{4096}));
+	} else if (buffer_.size() > kKeepBytes && sql.size() < kKeepBytes / 2) {
+		buffer_.resize(kKeepBytes / 2 + kSlack);
+		buffer_.shrink_to_fit();
+	}
+	data_ = sql.data();
+	out_ = buffer_.data();
+	size_ = 0;
+	shape_ = 0;
+	previous_ = Previous::start;
+	literals_ = after_cast_ = role_statement_ = defining_statement_ = after_password_ = false;
+	is_state_ = statement_words_ = 0;
+	password_end_ = 0;
+	run_count_ = 0;
+	run_alive_ = false;
+	depth_ = overflow_ = 0;
+	frames_[0] = Frame();
+
+	Tokenizer tokens(sql, standard_conforming_strings);
+	const uint32_t look_bytes = static_cast<uint32_t>(std::max(options_.max_query_length, 1));
+	uint32_t shown = UINT32_MAX;
+	uint32_t last_end = 0;
+	while (true) {
+		const Token token = tokens.next();
+		if (options_.keep_comment && token.space_before) {
+			copy_comments(last_end, token.begin, standard_conforming_strings);
+		}
+		if (token.kind == Token_Kind::end) {
+			break;
+		}
+		if (token.begin >= look_bytes && shown == UINT32_MAX) {
+			shown = size_;
+		}
+		take(tokens, token);
+		last_end = tokens.offset();
+	}
+	end_element();
+	if (tokens.unterminated() && password_end_ != 0) {
+		// Quotes that do not match may have turned part of a password into words.
+		size_ = password_end_;
+		put('?');
+	}
+	while (size_ > 0 && (out_[size_ - 1] == ';' || out_[size_ - 1] == ' ')) {
+		--size_;
+	}
+	if (tokens.plain_backslash()) {
+		shape_ ^= standard_conforming_strings ? 0x9e3779b97f4a7c15u : 0xc2b2ae3d27d4eb4fu;
+	}
+	Digest_View view;
+	view.text = {out_, size_};
+	view.shown = view.text.substr(0, std::min(shown, size_));
+	view.shape = shape_;
+	view.unterminated = tokens.unterminated();
+	view.literals = literals_;
+	return view;
+}
+
+inline void Digest_Builder::copy(std::string_view text) {
+	std::memcpy(out_ + size_, text.data(), text.size());
+	size_ += static_cast<uint32_t>(text.size());
+}
+
+void Digest_Builder::mix(std::string_view text) {
+	shape_ = XXH3_64bits_withSeed(text.data(), text.size(), shape_ + 1);
+}
+
+void Digest_Builder::copy_name(std::string_view text, bool quoted) {
+	if (!options_.no_digits && (quoted || !options_.lowercase)) {
+		copy(text);
+		return;
+	}
+	bool digits = false;
+	for (size_t i = 0; i < text.size(); ++i) {
+		const char c = text[i];
+		if (options_.no_digits && char_is(c, kCharDigit)) {
+			digits = true;
+			if (i == 0 || !char_is(text[i - 1], kCharDigit)) {
+				put('?');
+			}
+		} else {
+			put(options_.lowercase && !quoted ? lower_ascii(c) : c);
+		}
+	}
+	if (digits) {
+		mix(text);
+	}
+}
+
+// The current element of a list is no bare literal, and the frame no row of literals.
+inline void Digest_Builder::spoil() {
+	run_alive_ = false;
+	Frame& frame = top();
+	frame.pure = false;
+	frame.empty = false;
+	frame.group_alive = false;
+}
+
+void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
+	const std::string_view text = tokens.text_of(token);
+	switch (token.kind) {
+	case Token_Kind::end:
+		return;
+	case Token_Kind::word:
+		take_word(tokens, token);
+		return;
+	case Token_Kind::quoted_name:
+		if (after_password_) {
+			take_literal(token);
+			break;
+		}
+		space(token);
+		copy_name(text, true);
+		spoil();
+		previous_ = Previous::name;
+		break;
+	case Token_Kind::string:
+		take_literal(token);
+		if (token.unicode_escape) {
+			swallow_uescape(tokens);
+		}
+		break;
+	case Token_Kind::number:
+		take_literal(token);
+		break;
+	case Token_Kind::parameter:
+		space(token);
+		copy(text);
+		spoil();
+		previous_ = Previous::name;
+		break;
+	case Token_Kind::op:
+		take_operator(token);
+		break;
+	case Token_Kind::cast:
+		if (previous_ == Previous::literal && swallow_type(tokens, token)) {
+			return;
+		}
+		copy(text);
+		spoil();
+		previous_ = Previous::other;
+		after_cast_ = true;
+		is_state_ = 0;
+		return;
+	case Token_Kind::open_paren:
+		take_open(token, false);
+		break;
+	case Token_Kind::close_paren:
+		take_close(token, false);
+		break;
+	case Token_Kind::open_bracket:
+		take_open(token, true);
+		break;
+	case Token_Kind::close_bracket:
+		take_close(token, true);
+		break;
+	case Token_Kind::comma:
+		end_element();
+		put(',');
+		previous_ = Previous::comma;
+		break;
+	case Token_Kind::semicolon:
+		end_element();
+		spoil();
+		put(';');
+		previous_ = Previous::other;
+		statement_words_ = 0;
+		role_statement_ = defining_statement_ = false;
+		break;
+	case Token_Kind::other:
+		space(token);
+		copy(text);
+		spoil();
+		previous_ = Previous::other;
+		break;
+	}
+	is_state_ = 0;
+	after_cast_ = false;
+	after_password_ = false;
+}
+
+void Digest_Builder::take_word(Tokenizer& tokens, const Token& token) {
+	const std::string_view word = tokens.text_of(token);
+	if (statement_words_ < 2) {
+		if (statement_words_++ == 0) {
+			defining_statement_ = same_word(word, "alter") || same_word(word, "create");
+		} else {
+			role_statement_ = defining_statement_ && (same_word(word, "role") ||
+			                                          same_word(word, "user") ||
+			                                          same_word(word, "group"));
+		}
+	}
+	const uint32_t size = token.size();
+	const bool maybe_special = size <= 5 || after_password_ || role_statement_;
+	if (!maybe_special) {
+		is_state_ = 0;
+	} else if (special_word(tokens, token, word)) {
+		return;
+	}
+	space(token);
+	copy_name(word, false);
+	spoil();
+	previous_ = Previous::word;
+	last_word_ = token;
+	after_cast_ = false;
+}
+
+// Words that are literals, or that change what the next one is. True: the word is dealt with.
+bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::string_view word) {
+	const uint8_t is_state = is_state_;
+	is_state_ = 0;
+	if (after_password_ && !same_word(word, "null")) {
+		after_password_ = false;
+		take_literal(token);
+		return true;
+	}
+	after_password_ = false;
+	const char first = lower_ascii(word[0]);
+	switch (word.size()) {
+	case 2:
+		is_state_ = first == 'i' && same_word(word, "is") ? 1 : 0;
+		return false;
+	case 3:
+		is_state_ = is_state == 1 && same_word(word, "not") ? 2 : 0;
+		return false;
+	case 4:
+		if (is_state != 0 || previous_ == Previous::other) {
+			return false;
+		}
+		if (first == 't' && same_word(word, "true")) {
+			take_literal(token);
+			return true;
+		}
+		if (first == 'n' && options_.replace_null && same_word(word, "null")) {
+			const std::string_view before = tokens.text_of(last_word_);
+			if (previous_ == Previous::word &&
+			    (same_word(before, "not") || same_word(before, "set") ||
+			     same_word(before, "returns") || same_word(before, "on"))) {
+				return false;
+			}
+			take_literal(token);
+			return true;
+		}
+		return false;
+	case 5:
+		if (first == 'f' && is_state == 0 && previous_ != Previous::other &&
+		    same_word(word, "false")) {
+			take_literal(token);
+			return true;
+		}
+		if (first == 'a' && same_word(word, "array")) {
+			space(token);
+			array_begin_ = size_;
+			array_pure_ = top().pure;
+			copy_name(word, false);
+			spoil();
+			previous_ = Previous::array_word;
+			last_word_ = token;
+			after_cast_ = false;
+			return true;
+		}
+		return false;
+	case 8:
+		if (role_statement_ && same_word(word, "password")) {
+			space(token);
+			copy_name(word, false);
+			spoil();
+			previous_ = Previous::word;
+			last_word_ = token;
+			after_password_ = true;
+			password_end_ = size_;
+			return true;
+		}
+		return false;
+	default:
+		return false;
+	}
+}
+
+// + or - before a number is its sign, unless an operand stands before it.
+bool Digest_Builder::unary_sign() const {
+	switch (before_op_) {
+	case Previous::start:
+	case Previous::open:
+	case Previous::comma:
+	case Previous::op:
+		return true;
+	case Previous::word:
+		return precedes_operand({data_ + last_word_.begin, last_word_.size()});
+	case Previous::literal:
+	case Previous::array_word:
+	case Previous::name:
+	case Previous::close:
+	case Previous::other:
+		return false;
+	}
+	return false;
+}
+
+void Digest_Builder::take_literal(const Token& token) {
+	literals_ = true;
+	bool bare = previous_ != Previous::op;
+	bool spaced = token.space_before;
+	if (previous_ == Previous::op && op_char_ != 0) {
+		if ((op_char_ == '-' || op_char_ == '+') && token.kind == Token_Kind::number && unary_sign()) {
+			size_ = op_begin_;
+			top().pure = op_pure_;
+			previous_ = before_op_;
+			spaced = op_spaced_;
+			bare = previous_ != Previous::op;
+		} else if (before_op_ == Previous::literal &&
+		           (op_char_ == '+' || op_char_ == '-' || op_char_ == '*' || op_char_ == '/')) {
+			size_ = op_begin_;
+			put(op_char_);
+			spaced = false;
+		}
+	}
+	Token shown = token;
+	shown.space_before = spaced;
+	space(shown);
+	put('?');
+	Frame& frame = top();
+	frame.empty = false;
+	frame.group_alive = false;
+	if (!bare || previous_ == Previous::literal) {
+		run_alive_ = false;
+	} else if (previous_ == Previous::comma && run_alive_) {
+		++run_count_;
+	} else {
+		run_count_ = 1;
+		run_alive_ = true;
+	}
+	if (run_alive_ && run_count_ == static_cast<uint32_t>(options_.grouping_limit)) {
+		run_kept_end_ = size_;
+	}
+	previous_ = Previous::literal;
+	after_cast_ = false;
+	is_state_ = 0;
+}
+
+// A list element has ended. `?,?,?,?,?` becomes `?,?,?,...` as soon as the fifth is known to be
+// nothing but a literal (a limit of three).
+inline void Digest_Builder::end_element() {
+	if (previous_ == Previous::literal && run_alive_ &&
+	    run_count_ >= static_cast<uint32_t>(options_.grouping_limit) + 2) {
+		size_ = run_kept_end_;
+		copy(",...");
+	}
+}
+
+void Digest_Builder::take_operator(const Token& token) {
+	op_begin_ = size_;
+	op_spaced_ = token.space_before;
+	op_pure_ = top().pure;
+	op_char_ = token.size() == 1 ? data_[token.begin] : '\0';
+	before_op_ = previous_;
+	space(token);
+	copy({data_ + token.begin, token.size()});
+	// A sign may still turn out to be part of a literal, which keeps the row going.
+	const bool run_alive = run_alive_ && previous_ == Previous::comma;
+	spoil();
+	run_alive_ = run_alive;
+	previous_ = Previous::op;
+}
+
+void Digest_Builder::take_open(const Token& token, bool bracket) {
+	const bool array = bracket && (previous_ == Previous::array_word ||
+	                               (overflow_ == 0 && top().is_array &&
+	                                (previous_ == Previous::open || previous_ == Previous::comma)));
+	Frame frame;
+	frame.is_array = array;
+	frame.outer_pure = top().pure;
+	if (array && previous_ == Previous::array_word) {
+		frame.begin = array_begin_;
+		frame.outer_pure = array_pure_;
+	} else {
+		space(token);
+		frame.begin = size_;
+	}
+	put(bracket ? '[' : '(');
+	Frame& outer = top();
+	const bool group_alive = outer.group_alive && previous_ == Previous::comma;
+	spoil();
+	outer.group_alive = group_alive;
+	previous_ = Previous::open;
+	if (depth_ + 1 < kMaxFrames) {
+		frames_[++depth_] = frame;
+	} else {
+		++overflow_;
+	}
+}
+
+void Digest_Builder::take_close(const Token& token, bool bracket) {
+	end_element();
+	run_alive_ = false;
+	(void)token;
+	if (overflow_ > 0) {
+		--overflow_;
+	} else if (depth_ > 0) {
+		const Frame frame = frames_[depth_--];
+		if (bracket && frame.is_array && frame.pure) {
+			size_ = frame.begin;
+			put('?');
+			literals_ = true;
+			top().pure = frame.outer_pure;
+			previous_ = Previous::literal;
+			return;
+		}
+		put(bracket ? ']' : ')');
+		previous_ = Previous::close;
+		if (!bracket && frame.pure && !frame.empty) {
+			close_group(frame);
+		} else {
+			top().group_alive = false;
+		}
+		return;
+	}
+	put(bracket ? ']' : ')');
+	previous_ = Previous::close;
+}
+
+// `(?,?),(?,?),...`: rows of equal groups, folded like rows of literals.
+void Digest_Builder::close_group(const Frame& frame) {
+	Frame& outer = top();
+	const uint32_t limit = static_cast<uint32_t>(std::max(options_.groups_grouping_limit, 0));
+	const uint32_t group_size = size_ - frame.begin;
+	const bool same = outer.group_alive && outer.group_size == group_size &&
+	                  std::memcmp(out_ + outer.group_begin, out_ + frame.begin, group_size) == 0;
+	if (same) {
+		++outer.group_count;
+	} else {
+		outer.group_count = 1;
+		outer.group_begin = frame.begin;
+		outer.group_size = group_size;
+	}
+	outer.group_alive = limit > 0;
+	if (outer.group_count == limit) {
+		outer.group_kept_end = size_;
+	} else if (limit > 0 && outer.group_count >= limit + 2) {
+		size_ = outer.group_kept_end;
+		copy(",...");
+	}
+}
+
+void Digest_Builder::swallow_uescape(Tokenizer& tokens) {
+	const uint32_t back = tokens.offset();
+	const Token word = tokens.next();
+	if (word.kind == Token_Kind::word && same_word(tokens.text_of(word), "uescape")) {
+		if (tokens.next().kind == Token_Kind::string) {
+			return;
+		}
+	}
+	tokens.seek(back);
+}
+
+// The comments between two tokens, each as it stands, with one space around it.
+void Digest_Builder::copy_comments(uint32_t begin, uint32_t end, bool standard_strings) {
+	uint32_t at = begin;
+	while (at < end) {
+		if (char_is(data_[at], kCharSpace)) {
+			++at;
+			continue;
+		}
+		// One comment and the white space around it: the tokenizer knows where it ends.
+		uint32_t stop = at + 1;
+		if (data_[at] == '-') {
+			while (stop < end && data_[stop] != '\n' && data_[stop] != '\r') {
+				++stop;
+			}
+		} else {
+			uint32_t depth = 0;
+			stop = at;
+			while (stop < end) {
+				if (end - stop >= 2 && data_[stop] == '/' && data_[stop + 1] == '*') {
+					++depth;
+					stop += 2;
+				} else if (end - stop >= 2 && data_[stop] == '*' && data_[stop + 1] == '/') {
+					stop += 2;
+					if (--depth == 0) {
+						break;
+					}
+				} else {
+					++stop;
+				}
+			}
+		}
+		const std::string_view comment(data_ + at, stop - at);
+		end_element();
+		run_alive_ = false;
+		if (size_ > 0 && out_[size_ - 1] != ' ') {
+			put(' ');
+		}
+		copy(comment);
+		// The text alone does not say where a line comment ended.
+		mix(comment);
+		mix({out_, 0});
+		previous_ = Previous::other;
+		at = stop;
+	}
+	(void)standard_strings;
+}
+
+std::string shorten_digest(std::string_view text, size_t max_bytes) {
+	if (text.size() <= max_bytes) {
+		return std::string(text);
+	}
+	constexpr std::string_view kTail = "...";
+	const size_t room = max_bytes > kTail.size() ? max_bytes - kTail.size() : 0;
+	// A digest is made of the same tokens as the statement.
+	Tokenizer tokens(text.substr(0, room), true);
+	size_t cut = 0;
+	while (true) {
+		const Token token = tokens.next();
+		if (token.kind == Token_Kind::end || token.end >= room) {
+			break;
+		}
+		cut = token.end;
+	}
+	return std::string(text.substr(0, cut)).append(kTail);
+}
+
+} // namespace proxy

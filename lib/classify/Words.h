@@ -1,0 +1,35 @@
+// Comparing keywords without regard to case. PostgreSQL folds keywords by ASCII rules only.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace proxy {
+
+inline char lower_ascii(char c) {
+	return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
+}
+
+// `known` is in lower case.
+inline bool same_word(std::string_view word, std::string_view known) {
+	if (word.size() != known.size()) {
+		return false;
+	}
+	for (size_t i = 0; i < word.size(); ++i) {
+		if (lower_ascii(word[i]) != known[i]) {
+			return false;
+		}
+	}
+	return true;
+}
+
+inline std::string lower_copy(std::string_view text) {
+	std::string result(text);
+	for (char& c : result) {
+		c = lower_ascii(c);
+	}
+	return result;
+}
+
+} // namespace proxy
