@@ -8,7 +8,8 @@
 namespace proxy {
 
 struct Admin_Config {
-#define X(name, type, default_value, min, max, unit, when, doc) Variable_##type name = default_value;
+#define X(name, type, default_value, min, max, unit, when, doc)                                    \
+	Variable_##type name = default_value;
 #include "config/admin_variables.def"
 #undef X
 };

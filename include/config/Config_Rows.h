@@ -42,7 +42,7 @@ struct Replication_Hostgroup_Row {
 	// This product's columns, after ProxySQL's own.
 	bool txn_split_enabled = false;
 	Consistency_Mode consistency_mode = Consistency_Mode::inherit;
-	int64_t max_lag_bytes = -1;     // -1 inherit, 0 off
+	int64_t max_lag_bytes = -1;       // -1 inherit, 0 off
 	int64_t lsn_wait_timeout_ms = -1; // -1 inherit, 0 no bound
 	Proxy_Protocol proxy_protocol = Proxy_Protocol::inherit;
 };

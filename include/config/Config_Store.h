@@ -17,8 +17,8 @@ class Config_Store {
 public:
 	// Starts with the defaults.
 	Config_Store()
-	    : pgsql_(std::make_shared<const Pgsql_Config>()), admin_(std::make_shared<const Admin_Config>()) {
-	}
+	    : pgsql_(std::make_shared<const Pgsql_Config>()),
+	      admin_(std::make_shared<const Admin_Config>()) {}
 
 	Snapshot<Pgsql_Config>& pgsql() { return pgsql_; }
 	const Snapshot<Pgsql_Config>& pgsql() const { return pgsql_; }

@@ -19,7 +19,8 @@ using Variable_String = std::string;
 using Variable_Word = std::string;
 
 struct Pgsql_Config {
-#define X(name, type, default_value, min, max, unit, when, doc) Variable_##type name = default_value;
+#define X(name, type, default_value, min, max, unit, when, doc)                                    \
+	Variable_##type name = default_value;
 #include "config/pgsql_variables.def"
 #undef X
 
