@@ -19,16 +19,16 @@ namespace proxy {
 enum class Column_Null : uint8_t { allowed, refused };
 
 struct Column_Definition {
-	std::string_view name;
-	std::string_view type; // may be empty: SQLite allows a column without one
+	std::string_view name = {};
+	std::string_view type = {}; // may be empty: SQLite allows a column without one
 	Column_Null null = Column_Null::allowed;
-	std::string_view default_value;  // SQL text; empty: none
-	std::string_view check;          // expression; empty: none
-	std::string_view key;            // "PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT" or empty
-	std::string_view doc;
+	std::string_view default_value = {};  // SQL text; empty: none
+	std::string_view check = {};          // expression; empty: none
+	std::string_view key = {};            // "PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT" or empty
+	std::string_view doc = {};
 	// Upgrade: expression over the old table that gives this column's value; empty: the column of
 	// the same name, or the default when the old table has none.
-	std::string_view upgrade;
+	std::string_view upgrade = {};
 };
 
 enum class Table_Place : uint8_t {
@@ -45,18 +45,18 @@ enum class Table_Place : uint8_t {
 enum class Reset_Twin : uint8_t { no, yes };
 
 struct Table_Definition {
-	std::string_view name; // without runtime_ and _reset
+	std::string_view name = {}; // without runtime_ and _reset
 	Table_Place place = Table_Place::config;
-	std::span<const Column_Definition> columns;
-	std::string_view constraint; // table constraint, e.g. "PRIMARY KEY (a, b)"; empty: none
-	std::string_view doc;
+	std::span<const Column_Definition> columns = {};
+	std::string_view constraint = {}; // table constraint, e.g. "PRIMARY KEY (a, b)"; empty: none
+	std::string_view doc = {};
 	Reset_Twin reset_twin = Reset_Twin::no;
 };
 
 struct View_Definition {
 	std::string_view name; // in the stats schema
 	std::string_view select;
-	std::string_view doc;
+	std::string_view doc = {};
 };
 
 std::span<const Table_Definition> config_tables();

@@ -96,7 +96,7 @@ Result<std::unique_ptr<SQLite3DB>> SQLite3DB::open(const std::string& uri) {
 	    SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI | SQLITE_OPEN_FULLMUTEX;
 	const int rc = sqlite3_open_v2(uri.c_str(), &handle, flags, nullptr);
 	// SQLite gives a handle even when it fails: it carries the message and wants closing.
-	std::unique_ptr<SQLite3DB> db = std::make_unique<SQLite3DB>(handle);
+	auto db = std::make_unique<SQLite3DB>(handle);
 	if (rc != SQLITE_OK) {
 		return make_error(kSqliteState, "cannot open " + uri + ": " + sqlite3_errmsg(handle));
 	}

@@ -1,0 +1,70 @@
+// The admin's databases: one connection that sees all schemas (administrators), one that sees only
+// statistics (stats users). Creates and upgrades the tables and moves rows between schemas.
+//
+//   main, memory   what an administrator edits (MEMORY), and the runtime_ tables
+//   disk           <datadir>/proxysql.db, what the next start reads
+//   stats, monitor memory, filled when a statement names a table
+//   stats_history  <datadir>/proxysql_stats.db
+//
+// Not thread-safe: guarded by the admin's mutex.
+#pragma once
+
+#include "admin/ProxySQL_Admin_Tables_Definitions.h"
+#include "admin/sqlite3db.h"
+#include "base/Result.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace proxy {
+
+// How rows meet rows that are already there.
+enum class Row_Conflict : uint8_t { replace, fail };
+
+class Admin_Database {
+public:
+	// Opens or creates both files and all tables. Fails with a clear error on a file that is no
+	// database, is damaged or cannot be written.
+	static Result<std::unique_ptr<Admin_Database>> open(const std::string& datadir);
+
+	SQLite3DB& admin() { return *admin_; }
+	SQLite3DB& stats_only() { return *stats_; }
+	// Whether proxysql.db was there before open().
+	bool existed() const { return existed_; }
+	const std::string& disk_path() const { return disk_path_; }
+
+	// Replaces the content of one table by another's of the same definition, e.g. main.pgsql_users
+	// by disk.pgsql_users. `where` (may be empty) limits both sides to some rows.
+	Result<void> copy_table(const Table_Definition& table, std::string_view from,
+	                        std::string_view to, std::string_view where = {});
+	// Replaces the whole content by these rows (all columns, in definition order; short rows are
+	// filled up with NULL).
+	Result<void> replace_rows(const Table_Definition& table, std::string_view target,
+	                          const std::vector<Sql_Row>& rows);
+	Result<void> insert_rows(const Table_Definition& table, std::string_view target,
+	                         const std::vector<Sql_Row>& rows, Row_Conflict conflict);
+
+	// Closes and opens proxysql.db again (PROXYSQL FLUSH CONFIGDB).
+	Result<void> reopen_disk();
+
+	Admin_Database(std::unique_ptr<SQLite3DB> admin, std::unique_ptr<SQLite3DB> stats)
+	    : admin_(std::move(admin)), stats_(std::move(stats)) {}
+
+private:
+	Result<void> attach_disk();
+	Result<void> create_all();
+	// Makes disk.<table> what its definition says, keeping the rows of an older form.
+	Result<void> create_or_upgrade(const Table_Definition& table, std::string_view schema);
+	Result<void> upgrade(const Table_Definition& table, std::string_view schema);
+	Result<void> backup_once();
+
+	std::unique_ptr<SQLite3DB> admin_;
+	std::unique_ptr<SQLite3DB> stats_;
+	std::string disk_path_;
+	bool existed_ = false;
+	bool backed_up_ = false;
+};
+
+} // namespace proxy
