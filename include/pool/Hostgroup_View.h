@@ -20,6 +20,8 @@ struct Hostgroup {
 	int id = 0;
 	Hostgroup_Attributes_Row attributes;
 	std::vector<Server_Ptr> servers; // every status; the selection looks at the status
+	// Running sum of the servers' weights, for weighted draws; filled by Hostgroup_View::index().
+	std::vector<int64_t> weight_sums;
 };
 
 // One writer/reader pair with its settings resolved against the global ones at publish time.
@@ -57,6 +59,10 @@ private:
 	std::unordered_map<int, size_t> writer_index_;
 	std::unordered_map<int, size_t> reader_index_;
 };
+// The dialect to speak with one server of a pair: `automatic` becomes what the monitor found there,
+// or off while it has not looked.
+Proxy_Protocol effective_protocol(Proxy_Protocol configured, const Server_Health& health);
+
 using Hostgroup_View_Ptr = std::shared_ptr<const Hostgroup_View>;
 
 } // namespace proxy

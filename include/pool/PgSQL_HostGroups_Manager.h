@@ -9,12 +9,23 @@
 #include "config/Pgsql_Config.h"
 #include "pool/Hostgroup_View.h"
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace proxy {
+
+// Told of connection-level failures that traffic meets, so that the monitor looks at once. Any
+// thread; must not block.
+class Connect_Error_Listener {
+public:
+	virtual void on_connect_error(const std::string& hostname, int port) = 0;
+
+protected:
+	~Connect_Error_Listener() = default;
+};
 
 class PgSQL_HostGroups_Manager {
 public:
@@ -38,10 +49,21 @@ public:
 	void set_read_only(const std::string& hostname, int port, bool read_only);
 	// Timeline of the current writer: a change is a new writer epoch.
 	void set_timeline(const std::string& hostname, int port, uint32_t timeline);
-	// Shuns (or brings back) the server in all its hostgroups. `kill`: used connections are
-	// closed too as soon as their worker notices.
+	// Shuns the server in all its hostgroups, but never the last candidate of one (its connections
+	// are closed all the same): FREE ones now, used ones as soon as their worker looks
+	// (PgSQL_SrvC::kill_before_us). OFFLINE_SOFT and OFFLINE_HARD stay what they are.
 	void shun(const std::string& hostname, int port, Server_Status to, std::string_view reason);
+	// Brings back what was shunned automatically for failures.
 	void unshun(const std::string& hostname, int port);
+	// Replication lag in seconds: a replica over its max_replication_lag for
+	// pgsql-monitor_replication_lag_count samples in a row is passed over until it is not.
+	void note_replication_lag(const std::string& hostname, int port, int64_t lag_s);
+	// A name was resolved (again); empty address: it could not be, nothing changes.
+	void set_address(const std::string& hostname, const std::string& address);
+	// Null takes the listener away; it must outlive all traffic otherwise.
+	void set_connect_error_listener(Connect_Error_Listener* listener) {
+		connect_error_listener_.store(listener, std::memory_order_release);
+	}
 	// A worker's failed connect attempt: counts, shuns after pgsql-shun_on_failures in a second;
 	// never the last ONLINE server of a hostgroup.
 	void note_connect_error(PgSQL_SrvC& server, int64_t now_us);
@@ -76,19 +98,49 @@ public:
 	// thread.
 	void trim_free_connections(int64_t now_us);
 
+	// Every address that is in use, once, with what the monitor must know to watch it.
+	struct Watched_Server {
+		std::string hostname;
+		int port = 0;
+		std::string address;
+		int use_ssl = 0;
+		bool in_pair = false;     // member of a replication pair: its role matters
+		bool watch_lag = false;   // max_replication_lag > 0 somewhere
+		Proxy_Protocol protocol = Proxy_Protocol::off; // of its pair: what to probe for
+		std::shared_ptr<Server_Health> health;
+	};
+	std::vector<Watched_Server> watched_servers() const;
+	// Names that need resolving: everything that is no numeric address or socket directory.
+	std::vector<std::string> host_names() const;
+
+	struct State; // private to lib/pool: HostGroups_State.h
+
 private:
-	struct State;
+	struct Aftermath;
+	struct Known_Server;
 	void publish_locked() REQUIRES(mutex_);
-	Server_Ptr find_or_make_locked(int hostgroup, const std::string& hostname, int port)
+	void publish_epochs_locked(Hostgroup_View& view) REQUIRES(mutex_);
+	Known_Server& find_or_make_locked(int hostgroup, const std::string& hostname, int port)
 	    REQUIRES(mutex_);
-	std::shared_ptr<Server_Health> health_of_locked(const std::string& hostname, int port)
+	void apply_row_locked(const Pgsql_Server_Row& row, Aftermath& aftermath) REQUIRES(mutex_);
+	// Returns whether something moved.
+	bool move_locked(const std::string& hostname, int port, bool read_only, Aftermath& aftermath)
 	    REQUIRES(mutex_);
-	void move_locked(const std::string& hostname, int port, bool read_only) REQUIRES(mutex_);
+	bool copy_into_locked(int from, int to, const std::string& hostname, int port,
+	                      Aftermath& aftermath) REQUIRES(mutex_);
+	bool remove_locked(int hostgroup, const std::string& hostname, int port,
+	                   Aftermath& aftermath) REQUIRES(mutex_);
+	void fence_locked(int writer_hostgroup, Aftermath& aftermath) REQUIRES(mutex_);
+	bool is_last_candidate_locked(const PgSQL_SrvC& server) const REQUIRES(mutex_);
+	void set_status_locked(PgSQL_SrvC& server, Server_Status status, Aftermath& aftermath)
+	    REQUIRES(mutex_);
+	void recover_locked(Known_Server& known, Aftermath& aftermath) REQUIRES(mutex_);
 
 	mutable Mutex mutex_{Lock_Rank::hostgroups_manager};
 	std::unique_ptr<State> state_ GUARDED_BY(mutex_);
 	Snapshot<Hostgroup_View> view_;
 	Snapshot<std::map<std::string, std::string>> reported_parameters_;
+	std::atomic<Connect_Error_Listener*> connect_error_listener_{nullptr};
 };
 
 } // namespace proxy

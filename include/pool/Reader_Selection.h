@@ -35,10 +35,13 @@ struct Reader_Request {
 	uint64_t group_lsn = 0;
 	int64_t max_sample_age_us = 5'000'000;
 	int64_t now_us = 0;
+	// Server_Capability bits a candidate must have shown when the monitor has probed it.
+	uint32_t required_capabilities = 0;
 };
 
 struct Reader_Choice {
-	PgSQL_SrvC* server = nullptr; // null: see `why`
+	// Null: see `why`. With all_busy the candidate with the shortest queue: acquire() parks there.
+	PgSQL_SrvC* server = nullptr;
 	bool at_target = false;       // known to have replayed target_lsn
 	enum class Why : uint8_t { chosen, none_online, all_busy, all_lagging } why = Why::none_online;
 };

@@ -21,6 +21,7 @@ enum Server_Capability : uint32_t {
 	kCapabilityBoundedWait = 1u << 2, // polar_consistency_mode, polar_proxy_wait_timeout_ms
 	kCapabilityInbandWait = 1u << 3,  // message W
 	kCapabilityXidImport = 1u << 4,   // polar_xact_split_xids
+	kCapabilityLegacyNames = 1u << 5, // only the PolarDB 11 names of startup parameters work
 	kCapabilityProbed = 1u << 31,     // the monitor has looked
 };
 
@@ -35,6 +36,10 @@ public:
 	std::atomic<int64_t> latency_us{0};
 	// Replication lag the monitor measured, milliseconds; -1 unknown.
 	std::atomic<int64_t> lag_ms{-1};
+	// False while the monitor cannot reach it; true when there is no monitor.
+	std::atomic<bool> reachable{true};
+	// Claims to be primary on an older timeline than another primary of its pair: never used.
+	std::atomic<bool> fenced{false};
 
 	// Highest replayed (replica) or flushed (primary) position seen; 0 unknown.
 	uint64_t lsn() const { return lsn_.load(std::memory_order_relaxed); }

@@ -1,10 +1,21 @@
 #include "pool/Hostgroup_View.h"
 
+#include "pool/PgSQL_SrvC.h"
+
+#include <algorithm>
+
 namespace proxy {
 
 void Hostgroup_View::index() {
 	for (size_t i = 0; i < hostgroups.size(); ++i) {
-		hostgroup_index_.emplace(hostgroups[i].id, i);
+		Hostgroup& group = hostgroups[i];
+		hostgroup_index_.emplace(group.id, i);
+		int64_t sum = 0;
+		group.weight_sums.clear();
+		for (const Server_Ptr& server : group.servers) {
+			sum += std::max<int64_t>(0, server->weight.load(std::memory_order_relaxed));
+			group.weight_sums.push_back(sum);
+		}
 	}
 	for (size_t i = 0; i < pairs.size(); ++i) {
 		writer_index_.emplace(pairs[i].writer_hostgroup, i);
@@ -30,6 +41,23 @@ const Hostgroup_Pair* Hostgroup_View::pair_of_reader(int reader_hostgroup) const
 uint64_t Hostgroup_View::epoch_of(int writer_hostgroup) const {
 	const auto found = writer_epoch.find(writer_hostgroup);
 	return found == writer_epoch.end() ? 0 : found->second;
+}
+
+Proxy_Protocol effective_protocol(Proxy_Protocol configured, const Server_Health& health) {
+	if (configured != Proxy_Protocol::automatic) {
+		return configured;
+	}
+	const uint32_t found = health.capabilities.load(std::memory_order_relaxed);
+	if ((found & kCapabilityProbed) == 0) {
+		return Proxy_Protocol::off;
+	}
+	if ((found & kCapabilityInbandWait) != 0) {
+		return Proxy_Protocol::v15_wait;
+	}
+	if ((found & kCapabilityBoundedWait) != 0) {
+		return (found & kCapabilityLegacyNames) != 0 ? Proxy_Protocol::legacy : Proxy_Protocol::v15;
+	}
+	return Proxy_Protocol::stock;
 }
 
 } // namespace proxy
