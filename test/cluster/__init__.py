@@ -1,4 +1,5 @@
-"""Test clusters: PostgreSQL primaries with hot standbys, the proxy in front, and a raw wire client."""
+"""Test clusters: PostgreSQL primaries with hot standbys, the proxy in front, and a raw wire
+client."""
 from .proxy import READER, WRITER, Proxy
 from .server import Cluster, Node, eventually, lsn_number
 from .wire import Closed, Timeout, Wire, WireError, connect, transcript

@@ -1,4 +1,5 @@
-"""The visible part of scripts/demo: starts servers and proxy, plays a session, prints what happened."""
+"""The visible part of scripts/demo: starts servers and proxy, plays a session, prints what
+happened."""
 import json
 import os
 import sys
@@ -45,7 +46,8 @@ class Show:
 			if len(row) == 1:
 				lines.append('-- ' + row[0])
 			else:
-				lines.append('|'.join(' %-*s ' % (w, row[i]) for i, w in enumerate(widths)) + row[5])
+				lines.append('|'.join(' %-*s ' % (w, row[i]) for i, w in enumerate(widths)) +
+					row[5])
 		return '\n'.join(lines + [line])
 
 
@@ -62,8 +64,10 @@ def play(cluster, proxy):
 	show.run('select max(balance) from accounts')
 	show.comment('statements that only look like reads go to the primary')
 	show.run('select balance from accounts where id = 7 for update')
-	show.run('with m as (update accounts set balance = 200 where id = 8 returning id) select * from m')
-	show.comment('%s is held back now: it replays nothing. A read right after a write is right anyway'
+	show.run(
+		'with m as (update accounts set balance = 200 where id = 8 returning id) select * from m')
+	show.comment(
+		'%s is held back now: it replays nothing. A read right after a write is right anyway'
 		% held.name)
 	held.pause_replay()
 	wrong = 0

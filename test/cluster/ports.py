@@ -1,9 +1,9 @@
 """Free loopback ports that stay free.
 
 A port got by binding port 0 lies in the kernel's ephemeral range, where any outgoing connection may
-take it between two starts of the same server (and the tests open thousands of connections). So ports
-are taken below that range; the kernel still has the last word (a test bind), and a lock file keeps two
-test runs on one machine from choosing the same port at the same moment.
+take it between two starts of the same server (and the tests open thousands of connections). So
+ports are taken below that range; the kernel still has the last word (a test bind), and a lock file
+keeps two test runs on one machine from choosing the same port at the same moment.
 """
 import fcntl
 import os
@@ -49,7 +49,8 @@ def reserve(preferred=None):
 		port = candidates.pop(0) if candidates else chance.randrange(_LOWEST, top)
 		if port in _held:
 			continue
-		fd = os.open(os.path.join(_lock_dir(), str(port)), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+		fd = os.open(os.path.join(_lock_dir(), str(port)), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC,
+			0o600)
 		try:
 			fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 		except OSError:

@@ -1,4 +1,5 @@
-"""The proxy under test: writes its configuration file, starts it, talks to its admin port, stops it."""
+"""The proxy under test: writes its configuration file, starts it, talks to its admin port, stops
+it."""
 import os
 import re
 import signal
@@ -40,7 +41,8 @@ def render(config):
 		elif isinstance(value, list):
 			rows = []
 			for row in value:
-				rows.append('\t{ ' + '; '.join('%s = %s' % (k, _value(v)) for k, v in row.items()) + ' }')
+				rows.append('\t{ ' + '; '.join('%s = %s' % (k, _value(v)) for k, v in row.items()) +
+					' }')
 			lines.append('%s =\n(\n%s\n)' % (key, ',\n'.join(rows)))
 		else:
 			lines.append('%s = %s' % (key, _value(value)))
@@ -143,7 +145,8 @@ class Proxy:
 		return config
 
 	def argv(self, initial=True):
-		return [binary(), '-f', '-c', self.cnf, '-D', self.datadir] + (['--initial'] if initial else [])
+		return [binary(), '-f', '-c', self.cnf, '-D', self.datadir] + (
+			['--initial'] if initial else [])
 
 	# -- process
 
@@ -196,12 +199,14 @@ class Proxy:
 		return self.proc is not None and self.proc.poll() is None
 
 	def stop(self, timeout=20.0):
-		"""SIGTERM must end it with exit code 0, a log without fault reports, and no backend left."""
+		"""SIGTERM must end it with exit code 0, a log without fault reports, and no backend
+		left."""
 		if self.proc is None:
 			return
 		if self.proc.poll() is None:
 			self.proc.send_signal(signal.SIGTERM)
-			eventually(lambda: self.proc.poll() is not None, timeout, 'end of the proxy after SIGTERM')
+			eventually(lambda: self.proc.poll() is not None, timeout,
+				'end of the proxy after SIGTERM')
 		code = self.proc.returncode
 		self.proc = None
 		self.work.forget(self.name)

@@ -16,7 +16,8 @@ def eventually(check, timeout=10.0, what='condition', pause=0.02):
 		if answer:
 			return answer
 		if time.monotonic() > deadline:
-			raise AssertionError('%s not reached within %s s (last answer %r)' % (what, timeout, answer))
+			raise AssertionError('%s not reached within %s s (last answer %r)' %
+				(what, timeout, answer))
 		time.sleep(pause)
 
 
@@ -78,7 +79,8 @@ class Node:
 			if not self.running():
 				raise RuntimeError('%s ended while starting:\n%s' % (self.name, self.log()[-3000:]))
 			if time.monotonic() > deadline:
-				raise RuntimeError('%s does not accept sessions:\n%s' % (self.name, self.log()[-3000:]))
+				raise RuntimeError('%s does not accept sessions:\n%s' %
+					(self.name, self.log()[-3000:]))
 			time.sleep(0.02)
 
 	def stop(self, mode='fast', timeout=30.0):
@@ -193,7 +195,8 @@ class Node:
 		return int(self.scalar('select count(*) from pg_stat_activity where ' +
 			self._filter(user, application, database)))
 
-	def proxied_backends(self, users=('app', 'app2', 'app_md5', 'app_clear', 'app_trust', 'monitor')):
+	def proxied_backends(self, users=('app', 'app2', 'app_md5', 'app_clear', 'app_trust',
+			'monitor')):
 		"""Sessions that came through a proxy: not the superuser's, not the test's own."""
 		return int(self.scalar(
 			"select count(*) from pg_stat_activity where backend_type = 'client backend'"
@@ -201,7 +204,8 @@ class Node:
 			', '.join("'%s'" % u for u in users)))
 
 	def terminate_backends(self, user=None, application=None, database=None):
-		return int(self.scalar('select count(pg_terminate_backend(pid)) from pg_stat_activity where ' +
+		return int(self.scalar(
+			'select count(pg_terminate_backend(pid)) from pg_stat_activity where ' +
 			self._filter(user, application, database)))
 
 
@@ -258,7 +262,8 @@ class Cluster:
 	def follow(node, upstream):
 		"""Makes a stopped node a standby of upstream."""
 		template.write_settings(node.datadir, {'primary_conninfo':
-			"'host=127.0.0.1 port=%d user=postgres application_name=%s'" % (upstream.port, node.name)})
+			"'host=127.0.0.1 port=%d user=postgres application_name=%s'" %
+			(upstream.port, node.name)})
 		signal_file = os.path.join(node.datadir, 'standby.signal')
 		with open(signal_file, 'w', encoding='ascii'):
 			pass
@@ -278,7 +283,8 @@ class Cluster:
 						raise
 					self._move(node)
 		eventually(lambda: int(self.primary.scalar(
-			"select count(*) from pg_stat_replication where state = 'streaming'")) >= len(self.replicas),
+			"select count(*) from pg_stat_replication where state = 'streaming'")) >= len(
+			self.replicas),
 			30, 'all replicas streaming')
 
 	def _move(self, node):
@@ -313,7 +319,8 @@ class Cluster:
 		target = lsn_number(self.primary.scalar('select pg_current_wal_flush_lsn()'))
 		for replica in self.replicas:
 			if replica.running() and not replica.paused:
-				eventually(lambda r=replica: r.lsn() >= target, timeout, replica.name + ' caught up')
+				eventually(lambda r=replica: r.lsn() >= target, timeout, replica.name +
+					' caught up')
 
 	def describe(self):
 		return {

@@ -1,8 +1,8 @@
 """Data directories that are ready to start, made once and kept in a cache.
 
 A cleanly stopped directory can be copied and started as a primary, and the same copy with a
-standby.signal starts as its hot standby: both agree on system identifier, timeline and the position of
-the last checkpoint. That is much faster than initdb and pg_basebackup for every test.
+standby.signal starts as its hot standby: both agree on system identifier, timeline and the position
+of the last checkpoint. That is much faster than initdb and pg_basebackup for every test.
 """
 import fcntl
 import hashlib

@@ -1,7 +1,8 @@
 """A raw PostgreSQL wire client (protocol 3): sends any bytes, reads messages with a deadline.
 
 For tests that care about messages, not rows: `Wire` gives both sides of the conversation, and
-`transcript()` turns messages into comparable text. `Wire.sql()` is the short way for ordinary queries.
+`transcript()` turns messages into comparable text. `Wire.sql()` is the short way for ordinary
+queries.
 """
 import hashlib
 import socket
@@ -208,7 +209,8 @@ def _results(messages):
 			current.columns = column_names(body)
 		elif kind == 'D':
 			current.rows.append(
-				tuple(None if v is None else v.decode('utf-8', 'replace') for v in row_values(body)))
+				tuple(None if v is None else v.decode('utf-8', 'replace')
+					for v in row_values(body)))
 		elif kind == 'C':
 			current.tag = body[:-1].decode()
 			results.append(current)
@@ -376,7 +378,8 @@ class Wire:
 			self.send(frame('p', secret + b'\0'))
 		elif code == 5:
 			inner = hashlib.md5(secret + user.encode()).hexdigest().encode()
-			self.send(frame('p', b'md5' + hashlib.md5(inner + body[4:8]).hexdigest().encode() + b'\0'))
+			self.send(frame('p', b'md5' + hashlib.md5(inner + body[4:8]).hexdigest().encode() +
+				b'\0'))
 		elif code == 10:
 			exchange = scram.Client(password or '')
 			first = exchange.first_message()
@@ -450,8 +453,8 @@ def connect(address, user, password=None, database=None, timeout=10.0, tls=False
 def run_script(wire, steps, timeout=10.0):
 	"""Plays a client script: bytes are sent; an int n reads up to and including n ReadyForQuery.
 
-	Returns all messages read. The script is the same for the server and the proxy, which makes the two
-	transcripts comparable.
+	Returns all messages read. The script is the same for the server and the proxy, which makes the
+	two transcripts comparable.
 	"""
 	messages = []
 	for step in steps:

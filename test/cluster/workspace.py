@@ -2,10 +2,11 @@
 
 What keeps the promise "nothing is left behind, however the test ends":
 1. Each process is written down in DIR/pids/NAME before anything waits for it.
-2. A janitor (a small process of its own session) holds the read end of a pipe. When the test process
-   ends in any way, kill -9 included, the pipe closes and the janitor ends the processes and
+2. A janitor (a small process of its own session) holds the read end of a pipe. When the test
+process ends in any way, kill -9 included, the pipe closes and the janitor ends the processes and
    removes the folder.
-3. A process is ended only if its command line or environment names this folder, so a reused pid is safe.
+3. A process is ended only if its command line or environment names this folder, so a reused pid is
+safe.
 """
 import ctypes
 import os
@@ -179,7 +180,8 @@ class Workspace:
 
 
 def sweep_stale():
-	"""Removes folders of earlier runs whose janitor was killed as well (a power cut, an OOM kill)."""
+	"""Removes folders of earlier runs whose janitor was killed as well (a power cut, an OOM
+	kill)."""
 	base = tempfile.gettempdir()
 	for name in os.listdir(base):
 		if name.startswith(_PREFIX):

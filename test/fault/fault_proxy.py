@@ -8,8 +8,8 @@
 	relay.refuse = True                         # new connections are reset at once
 	relay.cut()                                 # all connections end with a reset
 	relay.cut_after(to_client=100)              # connections end after so many more bytes
-	relay.half_close()                          # the server side's FIN only; the client may still send
-	relay.close()
+	relay.half_close()                          # the server side's FIN only; the client may still
+	send relay.close()
 
 One thread and one selector; settings may be changed from any thread at any time.
 """

@@ -1,8 +1,8 @@
 """Runs the test_* functions of one test program.
 
-A test program ends with `runner.main(globals())`. It may define setup() and teardown(), run once around
-all tests; and it may set TIMEOUT (seconds a test may take, default 60) or test_x.timeout for one test.
-For each test one line is printed: PASS or FAIL, the name, the seconds it took.
+A test program ends with `runner.main(globals())`. It may define setup() and teardown(), run once
+around all tests; and it may set TIMEOUT (seconds a test may take, default 60) or test_x.timeout for
+one test. For each test one line is printed: PASS or FAIL, the name, the seconds it took.
 """
 import argparse
 import fnmatch
@@ -13,7 +13,8 @@ import time
 import traceback
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), 'fault'))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))),
+	'fault'))
 
 
 class TestTimeout(BaseException):

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""The admin port: who may log in, the memory, disk and runtime layers, and the statistics tables."""
+"""The admin port: who may log in, the memory, disk and runtime layers, and the statistics
+tables."""
 import subprocess
 import os
 import sys
@@ -24,7 +25,8 @@ def teardown():
 
 
 def _memory(name):
-	return PROXY.admin_scalar("select variable_value from global_variables where variable_name='%s'" % name)
+	return PROXY.admin_scalar(
+		"select variable_value from global_variables where variable_name='%s'" % name)
 
 
 def _runtime(name):
@@ -76,7 +78,8 @@ def test_variable_goes_through_the_layers():
 def test_all_spellings_of_load_and_save():
 	for module in ('PGSQL SERVERS', 'PGSQL USERS', 'PGSQL QUERY RULES', 'PGSQL VARIABLES',
 			'ADMIN VARIABLES'):
-		for text in ('LOAD %s TO RUNTIME', 'load %s to run', 'LOAD %s FROM MEMORY', 'LOAD %s FROM MEM',
+		for text in ('LOAD %s TO RUNTIME', 'load %s to run', 'LOAD %s FROM MEMORY',
+				'LOAD %s FROM MEM',
 				'SAVE %s TO DISK', 'SAVE %s FROM MEMORY', 'SAVE %s FROM MEM', 'LOAD %s TO MEMORY',
 				'LOAD %s FROM DISK', 'LOAD %s TO MEM', 'SAVE %s FROM RUNTIME', 'SAVE %s TO MEMORY',
 				'SAVE %s TO MEM', 'SAVE %s FROM RUN', '  load   %s  from  disk ;'):
@@ -88,7 +91,8 @@ def test_value_out_of_range_is_refused_at_load():
 	name = 'pgsql-connect_timeout_server_max'
 	old = _runtime(name)
 	for bad in ('-1', '9', '3600001', 'abc', ''):
-		PROXY.admin("update global_variables set variable_value='%s' where variable_name='%s'" % (bad, name))
+		PROXY.admin("update global_variables set variable_value='%s' where variable_name='%s'" %
+			(bad, name))
 		try:
 			PROXY.admin('load pgsql variables to runtime')
 		except wire.WireError as e:
@@ -117,7 +121,8 @@ def test_server_taken_out_gets_no_new_queries():
 	PROXY.admin('load pgsql servers to runtime')
 	try:
 		with PROXY.session() as session:
-			eventually(lambda: {int(session.scalar('select inet_server_port()')) for _ in range(5)} ==
+			eventually(
+				lambda: {int(session.scalar('select inet_server_port()')) for _ in range(5)} ==
 				{CLUSTER.primary.port}, what='reads on the primary')
 	finally:
 		PROXY.admin("update pgsql_servers set status = 'ONLINE' where " + where)
@@ -131,7 +136,8 @@ def test_constraints_refuse_wrong_rows():
 	for text in ("insert into pgsql_servers (hostgroup_id, hostname, port) values (1, 'h', 70000)",
 			"insert into pgsql_servers (hostgroup_id, hostname, status) values (1, 'h', 'SLEEPY')",
 			"insert into pgsql_users (username, active) values ('u', 7)",
-			'insert into pgsql_replication_hostgroups (writer_hostgroup, reader_hostgroup) values (5, 5)',
+			'insert into pgsql_replication_hostgroups (writer_hostgroup, reader_hostgroup)'
+			' values (5, 5)',
 			"insert into pgsql_replication_hostgroups (writer_hostgroup, reader_hostgroup,"
 			" consistency_mode) values (5, 6, 'always')",
 			"insert into pgsql_replication_hostgroups (writer_hostgroup, reader_hostgroup,"
@@ -141,13 +147,15 @@ def test_constraints_refuse_wrong_rows():
 
 def test_replication_hostgroup_columns_are_in_the_documented_order():
 	columns = [r[1] for r in PROXY.admin('pragma table_info(pgsql_replication_hostgroups)').rows]
-	equal(columns, ['writer_hostgroup', 'reader_hostgroup', 'check_type', 'comment', 'txn_split_enabled',
+	equal(columns, ['writer_hostgroup', 'reader_hostgroup', 'check_type', 'comment',
+		'txn_split_enabled',
 		'consistency_mode', 'max_lag_bytes', 'lsn_wait_timeout_ms', 'proxy_protocol'])
 
 
 def test_sql_errors_leave_the_session_usable():
 	session = wire.connect(PROXY.admin_address, 'admin', 'admin', 'main')
-	for text in ('selec', 'select * from nope', 'load nonsense', 'insert into pgsql_users values (1)'):
+	for text in ('selec', 'select * from nope', 'load nonsense',
+			'insert into pgsql_users values (1)'):
 		error = expect_error(('28000', 'P0001', '42601'), session.sql, text)
 		assert 'ProxySQL Admin Error' in error.message, error
 	equal(session.scalar('select 40 + 2'), '42')
@@ -177,7 +185,9 @@ def test_extended_protocol_on_the_admin_port_is_one_error():
 def test_processlist_shows_sessions_while_they_run():
 	session = PROXY.session()
 	session.send(wire.query("/* route=primary */ select 'in-the-list', pg_sleep(1)"))
-	eventually(lambda: PROXY.admin('select user, database, hostgroup, srv_port from stats_pgsql_processlist'
+	eventually(
+		lambda: PROXY.admin(
+		'select user, database, hostgroup, srv_port from stats_pgsql_processlist'
 		" where info like '%in-the-list%' and info not like '%processlist%'").rows ==
 		[('app', 'app', str(WRITER), str(CLUSTER.primary.port))], what='the row')
 	session.read_ready()
@@ -211,7 +221,8 @@ def test_connection_pool_table_adds_up():
 		assert int(queries) > 0 or int(hostgroup) == READER, rows
 	node = CLUSTER.primary
 	free = int([r[4] for r in rows if int(r[1]) == node.port][0])
-	equal(node.backends(user='app'), free, 'sessions on the server and free connections in the pool')
+	equal(
+		node.backends(user='app'), free, 'sessions on the server and free connections in the pool')
 
 
 def test_global_counters_follow_clients():
@@ -220,7 +231,8 @@ def test_global_counters_follow_clients():
 		PROXY.session().close()
 	stats = PROXY.global_stats()
 	assert int(stats['Client_Connections_created']) >= before + 5
-	eventually(lambda: int(PROXY.global_stats()['Client_Connections_connected']) == 0, what='no client')
+	eventually(lambda: int(PROXY.global_stats()['Client_Connections_connected']) == 0,
+		what='no client')
 
 
 def test_digest_table_is_emptied():
@@ -235,7 +247,8 @@ def test_saved_configuration_survives_a_restart():
 	with Proxy(CLUSTER, name='kept') as proxy:
 		proxy.admin('set pgsql-max_connections=4321')
 		proxy.admin("insert into pgsql_users (username, password, default_hostgroup)"
-			" values ('app_clear', 'other', %d) on conflict do update set password = 'other'" % WRITER)
+			" values ('app_clear', 'other', %d) on conflict do update set password = 'other'" %
+			WRITER)
 		for module in ('pgsql variables', 'pgsql users'):
 			proxy.admin('load %s to runtime' % module)
 			proxy.admin('save %s to disk' % module)
@@ -246,7 +259,8 @@ def test_saved_configuration_survives_a_restart():
 			" variable_name = 'pgsql-max_connections'"), '4321')
 		assert proxy.admin_scalar("select variable_value from global_variables where"
 			" variable_name = 'pgsql-wait_timeout'") != '5555000'
-		equal(proxy.admin_scalar("select password from pgsql_users where username = 'app_clear'"), 'other')
+		equal(proxy.admin_scalar("select password from pgsql_users where username = 'app_clear'"),
+			'other')
 		proxy.stop()
 		proxy.start(initial=True)
 		equal(proxy.admin_scalar("select password from pgsql_users where username = 'app_clear'"),

@@ -63,7 +63,8 @@ def test_paused_replica_shows_old_rows_until_resumed():
 	assert free.scalar('select count(*) from p', 'app') == '1'
 	assert held.scalar('select count(*) from p', 'app') == '0'
 	held.resume_replay()
-	eventually(lambda: held.scalar('select count(*) from p', 'app') == '1', what='row on the replica')
+	eventually(lambda: held.scalar('select count(*) from p', 'app') == '1',
+		what='row on the replica')
 
 
 def test_apply_delay_holds_a_commit_back():

@@ -100,7 +100,8 @@ def test_unknown_user_keeps_the_same_salt():
 			session.send(wire.startup({'user': 'nobody', 'database': 'app'}))
 			session.read_message()
 			first = b'n,,n=,r=abcdefghijklmnop'
-			session.send(wire.frame('p', wire.cstr('SCRAM-SHA-256') + struct.pack('!I', len(first)) +
+			session.send(wire.frame('p', wire.cstr('SCRAM-SHA-256') +
+				struct.pack('!I', len(first)) +
 				first))
 			_, body = session.read_message()
 			return [p for p in body[4:].split(b',') if p.startswith(b's=')][0]
@@ -141,7 +142,8 @@ def test_clear_text_method():
 
 def test_stored_scram_verifier_accepts_its_password_only():
 	# Only the login at the proxy is tried: the server's own verifier has another salt.
-	PROXY.admin("update pgsql_users set password='%s' where username='app2'" % _verifier('other-one'))
+	PROXY.admin("update pgsql_users set password='%s' where username='app2'" %
+		_verifier('other-one'))
 	PROXY.admin('load pgsql users to runtime')
 	try:
 		with Wire(PROXY.address) as session:

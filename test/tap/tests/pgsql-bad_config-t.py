@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""A configuration that is wrong in any way: no start, exit code 1, and a message with file and line."""
+"""A configuration that is wrong in any way: no start, exit code 1, and a message with file and
+line."""
 import re
 import socket
 import subprocess
@@ -108,7 +109,8 @@ def test_unknown_variable():
 
 
 def test_variable_out_of_range_or_of_wrong_type():
-	for name, value in (('threads', 0), ('threads', 1000), ('threads', 'many'), ('max_connections', -5),
+	for name, value in (('threads', 0), ('threads', 1000), ('threads', 'many'),
+			('max_connections', -5),
 			('have_ssl', 'perhaps'), ('authentication_method', 9), ('connect_timeout_server', 1)):
 		text = _with(lambda c, n=name, v=value: c['pgsql_variables'].update({n: v}))
 		_refused(text, name, _line_of(text, '\t%s = ' % name))
@@ -130,14 +132,16 @@ def test_port_in_use():
 		other.bind(('127.0.0.1', 0))
 		other.listen(1)
 		port = other.getsockname()[1]
-		for section, name in (('pgsql_variables', 'interfaces'), ('admin_variables', 'pgsql_ifaces')):
+		for section, name in (('pgsql_variables', 'interfaces'),
+				('admin_variables', 'pgsql_ifaces')):
 			text = _with(lambda c, s=section, n=name: c[s].update({n: '127.0.0.1:%d' % port}))
 			_refused(text, str(port))
 
 
 def test_server_rows():
 	good = {'address': '10.9.8.7', 'port': 5432, 'hostgroup': 10}
-	for change, word in (({'port': 70000}, 'port'), ({'port': 'x'}, 'port'), ({'weight': -1}, 'weight'),
+	for change, word in (({'port': 70000}, 'port'), ({'port': 'x'}, 'port'),
+			({'weight': -1}, 'weight'),
 			({'status': 'SLEEPY'}, 'status'), ({'max_connections': -2}, 'max_connections'),
 			({'wieght': 5}, 'wieght'), ({'hostgroup': -1}, 'hostgroup')):
 		_row_refused('pgsql_servers', dict(good, **change), word)
@@ -162,14 +166,17 @@ def test_user_rows():
 def test_query_rule_rows():
 	_row_refused('pgsql_query_rules', {'match_digest': 'zz'}, 'rule_id')
 	_row_refused('pgsql_query_rules', {'rule_id': 71, 'match_pattern': '((('}, '71')
-	_row_refused('pgsql_query_rules', {'rule_id': 72, 'destination_hostgroup': 'x'}, 'destination_hostgroup')
+	_row_refused('pgsql_query_rules', {'rule_id': 72, 'destination_hostgroup': 'x'},
+		'destination_hostgroup')
 	_row_refused('pgsql_query_rules', {'rule_id': 73, 'mach_digest': 'x'}, 'mach_digest')
 
 
 def test_replication_hostgroup_rows():
 	good = {'writer_hostgroup': 71, 'reader_hostgroup': 72}
-	for change, word in (({'reader_hostgroup': 71}, 'reader_hostgroup'), ({'check_type': 'zz'}, 'check_type'),
-			({'consistency_mode': 'zz'}, 'consistency_mode'), ({'proxy_protocol': 'zz'}, 'proxy_protocol'),
+	for change, word in (({'reader_hostgroup': 71}, 'reader_hostgroup'),
+			({'check_type': 'zz'}, 'check_type'),
+			({'consistency_mode': 'zz'}, 'consistency_mode'),
+			({'proxy_protocol': 'zz'}, 'proxy_protocol'),
 			({'max_lag_bytes': -4}, 'max_lag_bytes'), ({'nope': 4}, 'nope')):
 		_row_refused('pgsql_replication_hostgroups', dict(good, **change), word)
 	_row_refused('pgsql_replication_hostgroups', {'writer_hostgroup': 71}, 'reader_hostgroup')
@@ -197,7 +204,8 @@ def test_half_of_a_certificate_set():
 
 
 def test_data_directory_that_is_not_there():
-	run = subprocess.run([binary(), '-f', '-c', WORK.file('test.cnf'), '-D', WORK.file('no/such/dir')],
+	run = subprocess.run([binary(), '-f', '-c', WORK.file('test.cnf'), '-D',
+		WORK.file('no/such/dir')],
 		stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=10)
 	assert run.returncode == 1 and 'no/such/dir' in run.stdout, (run.returncode, run.stdout)
 
@@ -205,9 +213,11 @@ def test_data_directory_that_is_not_there():
 def test_command_line():
 	for arguments, code, word in ((['--version'], 0, 'version'), (['--help'], 0, '--initial'),
 			(['--no-such-option'], 1, 'no-such-option')):
-		run = subprocess.run([binary(), *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+		run = subprocess.run([binary(), *arguments], stdout=subprocess.PIPE,
+			stderr=subprocess.STDOUT,
 			text=True, timeout=10)
-		assert run.returncode == code and word in run.stdout, (arguments, run.returncode, run.stdout)
+		assert run.returncode == code and word in run.stdout, (arguments, run.returncode,
+			run.stdout)
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Bytes that are no proper client: errors where one is possible, bounded memory, nobody else harmed."""
+"""Bytes that are no proper client: errors where one is possible, bounded memory, nobody else
+harmed."""
 import random
 import resource
 import socket
@@ -43,7 +44,8 @@ def _others_are_fine():
 
 
 def _outcome(session, timeout=5):
-	"""What came back before the close: the SQLSTATEs of the errors. The close itself is required."""
+	"""What came back before the close: the SQLSTATEs of the errors. The close itself is
+	required."""
 	try:
 		messages = session.read_all(timeout)
 	except Timeout as e:
@@ -57,7 +59,8 @@ def test_random_bytes_at_start():
 	chance = random.Random(1)
 	for _ in range(200):
 		session = Wire(PROXY.address)
-		data = bytes(chance.randrange(256) for _ in range(chance.choice([1, 4, 7, 8, 9, 100, 5000])))
+		data = bytes(chance.randrange(256) for _ in range(chance.choice([1, 4, 7, 8, 9, 100,
+			5000])))
 		try:
 			session.send(data)
 			session.sock.shutdown(socket.SHUT_WR)
@@ -78,7 +81,8 @@ def test_startup_lengths():
 
 
 def test_startup_packet_without_terminators():
-	for body in (b'user', b'user\0', b'user\0app', b'user\0app\0', b'\0', b'\0\0\0\0', b'user\0app\0database\0',
+	for body in (b'user', b'user\0', b'user\0app', b'user\0app\0', b'\0', b'\0\0\0\0',
+			b'user\0app\0database\0',
 			b'u' * 9000 + b'\0', b'user\0app\0' + b'x\0y\0' * 2000):
 		session = Wire(PROXY.address)
 		session.send(struct.pack('!II', 8 + len(body), wire.PROTOCOL_3_0) + body)
@@ -121,8 +125,10 @@ def test_endless_drip_of_startup_bytes_is_ended():
 
 
 def test_wrong_messages_instead_of_a_password():
-	for data in (wire.query('select 1'), wire.sync(), wire.frame('p', b''), wire.frame('p', b'x' * 70000),
-			wire.frame('p', b'SCRAM-SHA-256\0\xff\xff\xff\xff'), wire.frame('p', b'SCRAM-SHA-1\0\0\0\0\1n'),
+	for data in (wire.query('select 1'), wire.sync(), wire.frame('p', b''),
+			wire.frame('p', b'x' * 70000),
+			wire.frame('p', b'SCRAM-SHA-256\0\xff\xff\xff\xff'),
+			wire.frame('p', b'SCRAM-SHA-1\0\0\0\0\1n'),
 			wire.frame('p', b'SCRAM-SHA-256\0\x7f\xff\xff\xffn,,n=,r=a'), wire.frame('\0', b'')):
 		session = Wire(PROXY.address)
 		session.send(wire.startup({'user': 'app', 'database': 'app'}))
@@ -155,8 +161,10 @@ def test_malformed_bodies_after_login():
 	bodies = [
 		('Q', b''), ('Q', b'select 1'), ('P', b''), ('P', b'x'), ('P', b'\0select 1\0'),
 		('P', b'\0select 1\0\xff\xff'), ('P', b'\0select 1\0\0\1\0'), ('B', b''), ('B', b'\0\0\0'),
-		('B', b'\0\0\0\0\xff\xff'), ('B', b'\0\0\0\0\0\1\x7f\xff\xff\xff'), ('B', b'\0\0\0\0\0\1\xff\xff\xff\xf0'),
-		('D', b''), ('D', b'X\0'), ('D', b'S'), ('E', b''), ('E', b'\0\0\0'), ('C', b''), ('C', b'Q\0'),
+		('B', b'\0\0\0\0\xff\xff'), ('B', b'\0\0\0\0\0\1\x7f\xff\xff\xff'),
+		('B', b'\0\0\0\0\0\1\xff\xff\xff\xf0'),
+		('D', b''), ('D', b'X\0'), ('D', b'S'), ('E', b''), ('E', b'\0\0\0'), ('C', b''),
+		('C', b'Q\0'),
 		('S', b'junk'), ('H', b'junk'), ('F', b'\0\0'), ('f', b''), ('X', b'junk'),
 	]
 	for kind, body in bodies:
@@ -193,7 +201,8 @@ def test_random_messages_after_login():
 
 def test_bits_of_a_good_conversation_flipped():
 	chance = random.Random(3)
-	good = wire.parse('select $1::int') + wire.bind(['1']) + wire.describe('P') + wire.execute() + wire.sync()
+	good = wire.parse('select $1::int') + wire.bind(['1']) + wire.describe('P') + wire.execute(
+		) + wire.sync()
 	for _ in range(200):
 		data = bytearray(good)
 		for _ in range(chance.randrange(1, 4)):
@@ -273,7 +282,8 @@ def test_ten_thousand_silent_connects():
 		grown = PROXY.rss_kb() - before
 		assert grown < 160 * 1024, 'the proxy grew by %d kB for silent connections' % grown
 		# They are ended by the time limit for logins, not kept.
-		eventually(lambda: PROXY.open_files() < before_files + 100, 40, 'silent connections ended', 0.2)
+		eventually(lambda: PROXY.open_files() < before_files + 100, 40, 'silent connections ended',
+			0.2)
 		_others_are_fine()
 	finally:
 		for sock in silent:

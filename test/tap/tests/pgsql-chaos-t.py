@@ -110,7 +110,8 @@ def _check(cluster, proxy, users):
 	eventually(lambda: len(proxy.admin('select * from stats_pgsql_processlist').rows) == 0, 10,
 		'no client session left in the proxy')
 	sure = sum(len(u.sure) for u in users)
-	print('%d sure writes, %d unsure, %d reads, %d troubles' % (sure, sum(len(u.unsure) for u in users),
+	print('%d sure writes, %d unsure, %d reads, %d troubles' %
+		(sure, sum(len(u.unsure) for u in users),
 		sum(u.reads for u in users), sum(u.troubles for u in users)))
 	assert sure > 2 * SECONDS, 'hardly anything was done'
 	for user in users:
@@ -135,14 +136,16 @@ def _works(proxy):
 
 
 def _no_leak(cluster, proxy):
-	"""What the servers count is what the proxy says it holds, and none is busy or in a transaction."""
+	"""What the servers count is what the proxy says it holds, and none is busy or in a
+	transaction."""
 	for node in cluster.nodes:
 		def agree(node=node):
 			held = int(proxy.admin_scalar('select coalesce(sum(ConnUsed + ConnFree), 0)'
 				' from stats_pgsql_connection_pool where srv_port = %d' % _port_seen(proxy, node)))
 			return node.backends(user='app') <= held
 		eventually(agree, 20, 'no more sessions on %s than the proxy holds' % node.name, 0.2)
-		eventually(lambda n=node: n.scalar("select count(*) from pg_stat_activity where usename = 'app'"
+		eventually(
+			lambda n=node: n.scalar("select count(*) from pg_stat_activity where usename = 'app'"
 			" and state <> 'idle'") == '0', 10, 'no session of app busy on ' + node.name)
 
 

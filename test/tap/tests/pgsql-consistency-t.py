@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Sessions with checkable writes while replicas lag, stop and go on: no stale read, no read that goes
-back in time, no lost or doubled write - and the replicas must have served most reads.
+"""Sessions with checkable writes while replicas lag, stop and go on: no stale read, no read that
+goes back in time, no lost or doubled write - and the replicas must have served most reads.
 """
 import random
 import threading
@@ -22,7 +22,8 @@ def setup():
 	global CLUSTER, PROXY
 	CLUSTER = Cluster('kernel', 2)
 	CLUSTER.primary.sql('create table own (k int primary key, v int not null); '
-		'create table common (k int primary key, v int not null); insert into common values (1, 0); '
+		'create table common (k int primary key, v int not null); '
+		'insert into common values (1, 0); '
 		'create table log (k int, v int); grant all on own, common, log to app', 'app')
 	CLUSTER.wait_caught_up()
 	PROXY = Proxy(CLUSTER, workers=2)
@@ -63,7 +64,8 @@ class Session:
 
 	def read_common(self):
 		value, port = self.ask('select v, inet_server_port() from common where k = 1').rows[0]
-		assert int(value) >= self.highest_common, 'session %d: %s after %d on %s: time ran backwards' % (
+		assert int(
+			value) >= self.highest_common, 'session %d: %s after %d on %s: time ran backwards' % (
 			self.key, value, self.highest_common, CLUSTER.node_at(port).name)
 		self.highest_common = int(value)
 		self._count(int(port))
@@ -151,7 +153,8 @@ def _run(disturb, extended=False, minimum=0.5, first_key=1):
 	for session in sessions:
 		equal(int(CLUSTER.primary.scalar('select v from own where k = %d' % session.key, 'app')),
 			session.value, 'value of session %d on the primary' % session.key)
-		equal(int(CLUSTER.primary.scalar('select count(*) from log where k = %d' % session.key, 'app')),
+		equal(int(CLUSTER.primary.scalar('select count(*) from log where k = %d' % session.key,
+			'app')),
 			session.rows, 'rows of session %d on the primary' % session.key)
 	assert reads > 50 * SECONDS, 'only %d reads' % reads
 	assert share > minimum, 'replicas served only %.1f %% of %d reads' % (100 * share, reads)

@@ -9,7 +9,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import runner  # noqa: E402
 from checks import same_lines  # noqa: E402
 from cluster import Cluster, Proxy, wire  # noqa: E402
-from cluster.wire import (bind, close, copy_data, copy_done, copy_fail, describe, execute,  # noqa: E402
+from cluster.wire import (bind, close, copy_data, copy_done, copy_fail, describe, execute,
+	# noqa: E402
 	flush, frame, parse, query, sync, transcript)
 
 STACKS = []
@@ -71,7 +72,8 @@ def test_login_reports_the_same_parameters():
 				'IntervalStyle', 'integer_datetimes', 'standard_conforming_strings',
 				'application_name', 'is_superuser', 'session_authorization',
 				'default_transaction_read_only', 'in_hot_standby'):
-			assert through.parameters.get(key) == direct.parameters.get(key), '%s: %s is %r, server %r' % (
+			assert through.parameters.get(key) == direct.parameters.get(
+				key), '%s: %s is %r, server %r' % (
 				name, key, through.parameters.get(key), direct.parameters.get(key))
 		direct.close()
 		through.close()
@@ -79,7 +81,8 @@ def test_login_reports_the_same_parameters():
 
 def test_values_of_many_types():
 	_compare(_queries(
-		"select 1, 'a', null, true, 1.50, now() is null, array[1,2], '{\"a\":1}'::jsonb, '1 day'::interval",
+		"select 1, 'a', null, true, 1.50, now() is null, array[1,2], '{\"a\":1}'::jsonb,"
+		" '1 day'::interval",
 		"select E'\\\\x00ff'::bytea, '', repeat('x', 300), 'üñ€'::text, point(1,2), row(1,'a')",
 		'select', 'select * from base where id < 0', 'table base', 'values (1,2),(3,4)'))
 
@@ -90,7 +93,8 @@ def test_empty_and_comment_queries():
 
 def test_errors_of_every_kind():
 	_compare(_queries('selec 1', 'select 1/0', 'select * from nope', "select 'a'::int",
-		'insert into base values (1, null)', 'select nofunc()', 'select $1', "select '\\", 'select 1; selec 2',
+		'insert into base values (1, null)', 'select nofunc()', 'select $1', "select '\\",
+		'select 1; selec 2',
 		'select 1; select 1/0; select 3', 'rollback to nowhere', 'execute nothing', 'fetch c',
 		"select 'unterminated", 'drop table nope', 'set nope.nope to', "set datestyle to 'nope'"))
 
@@ -104,10 +108,12 @@ def test_warnings_and_notices():
 
 def test_transactions():
 	_compare(_queries('create table d1 (i int)', 'begin', 'insert into d1 values (1)',
-		'select * from d1', 'savepoint a', 'insert into d1 values (2)', 'rollback to a', 'release a',
+		'select * from d1', 'savepoint a', 'insert into d1 values (2)', 'rollback to a',
+		'release a',
 		'select * from d1', 'select 1/0', 'select 1', 'rollback', 'select * from d1',
 		'start transaction isolation level repeatable read, read only', 'select * from d1',
-		'insert into d1 values (3)', 'end', 'begin; insert into d1 values (4); commit; select * from d1',
+		'insert into d1 values (3)', 'end',
+		'begin; insert into d1 values (4); commit; select * from d1',
 		'begin', 'commit and chain', 'select 1', 'rollback and chain', 'rollback', 'abort',
 		'insert into d1 values (5); select 1/0', 'select * from d1', 'drop table d1'),
 		'drop table if exists d1')
@@ -117,14 +123,17 @@ def test_write_then_read_everywhere():
 	_compare(_queries('create table d2 (i int primary key, t text)',
 		"insert into d2 values (1,'a'),(2,'b')", 'select * from d2 order by i',
 		"update d2 set t = 'c' where i = 1 returning *", 'select * from d2 order by i',
-		'with x as (delete from d2 where i = 2 returning i) select * from x', 'select count(*) from d2',
-		"insert into d2 values (1,'x') on conflict (i) do update set t = excluded.t", 'select * from d2',
+		'with x as (delete from d2 where i = 2 returning i) select * from x',
+		'select count(*) from d2',
+		"insert into d2 values (1,'x') on conflict (i) do update set t = excluded.t",
+		'select * from d2',
 		'truncate d2', 'select count(*) from d2', 'drop table d2'),
 		'drop table if exists d2')
 
 
 def test_settings():
-	_compare(_queries("set work_mem = '5MB'", 'show work_mem', 'begin', "set local work_mem = '6MB'",
+	_compare(_queries("set work_mem = '5MB'", 'show work_mem', 'begin',
+		"set local work_mem = '6MB'",
 		'show work_mem', 'commit', 'show work_mem', "set timezone = 'Asia/Tokyo'", 'show timezone',
 		"select set_config('work_mem', '7MB', false)", 'show work_mem', 'reset work_mem',
 		'show work_mem', "set datestyle to 'SQL, DMY'", "select '2020-01-02'::date", 'reset all',
@@ -134,11 +143,14 @@ def test_settings():
 
 
 def test_session_objects():
-	_compare(_queries('create temp table tt (i int)', 'insert into tt values (1)', 'select * from tt',
+	_compare(_queries('create temp table tt (i int)', 'insert into tt values (1)',
+		'select * from tt',
 		'drop table tt', 'prepare p as select 1', 'execute p', 'deallocate p', 'execute p',
-		'begin', 'declare c cursor for select id from base order by id', 'fetch 2 from c', 'move 3 from c',
+		'begin', 'declare c cursor for select id from base order by id', 'fetch 2 from c',
+		'move 3 from c',
 		'fetch from c', 'close c', 'commit',
-		'declare h cursor with hold for select id from base order by id', 'fetch 1 from h', 'close h',
+		'declare h cursor with hold for select id from base order by id', 'fetch 1 from h',
+		'close h',
 		'select pg_advisory_lock(5)', 'select pg_advisory_unlock(5)', 'listen ch', 'unlisten *'))
 
 
@@ -169,7 +181,8 @@ def test_tables_without_columns():
 
 def test_extended_one_statement():
 	_compare([
-		parse('select $1::int + 1, $2::text') + bind(['4', 'x']) + describe('P') + execute() + sync(), 1,
+		parse('select $1::int + 1, $2::text') + bind(['4', 'x']) + describe('P') + execute() +
+		sync(), 1,
 		parse('select $1::int', 's') + describe('S', 's') + sync(), 1,
 		bind(['7'], 's') + execute() + sync(), 1,
 		bind([b'\0\0\0\x08'], 's', formats=[1], result_formats=[1]) + describe('P') + execute() +
@@ -201,7 +214,8 @@ def test_extended_errors_skip_to_sync():
 def test_extended_portals_with_row_limits():
 	_compare([
 		query('begin'), 1,
-		parse('select id from base order by id', 'r') + bind([], 'r', 'pt') + execute('pt', 3) + flush(), 's',
+		parse('select id from base order by id', 'r') + bind([], 'r', 'pt') + execute('pt', 3) +
+		flush(), 's',
 		execute('pt', 2) + sync(), 1,
 		execute('pt', 0) + sync(), 1,
 		execute('pt', 0) + sync(), 1,
@@ -220,17 +234,21 @@ def test_extended_pipelines():
 	for i in range(50):
 		batch += bind([str(i)], 'pp') + execute()
 	_compare([batch + sync(), 1])
-	_compare([query('select 1') + query('select 2; select 3') + query('select 1/0') + query('select 4'), 4])
+	_compare([query('select 1') + query('select 2; select 3') + query('select 1/0') +
+		query('select 4'), 4])
 
 
 def test_extended_transaction_in_one_pipeline():
 	_compare([
-		parse('begin') + bind() + execute() + parse('create table d4 (i int)') + bind() + execute() +
+		parse('begin') + bind() + execute() + parse('create table d4 (i int)') + bind() +
+		execute() +
 		parse('insert into d4 values ($1)') + bind(['1']) + execute() + parse('commit') + bind() +
 		execute() + sync(), 1,
 		parse('select * from d4') + bind() + execute() + sync(), 1,
-		parse('begin') + bind() + execute() + sync() + parse('select 1/0') + bind() + execute() + sync() +
-		parse('select 1') + bind() + execute() + sync() + parse('rollback') + bind() + execute() + sync(), 4,
+		parse('begin') + bind() + execute() + sync() + parse('select 1/0') + bind() + execute() +
+		sync() +
+		parse('select 1') + bind() + execute() + sync() + parse('rollback') + bind() + execute() +
+		sync(), 4,
 		query('drop table d4'), 1,
 	], 'drop table if exists d4')
 
@@ -302,7 +320,8 @@ def test_quoting_and_strange_syntax():
 		"select 'a' 'b'", "select b'101', x'1F', n'x'", 'select 1 as "select", 2 as "a""b"',
 		"select $a$ $$ ; select 2 $a$", 'select 5*--c\n2', "select '1'::numeric(10,2)::int[]",
 		'set standard_conforming_strings = off', "select 'it\\'s'",
-		'set standard_conforming_strings = on', "select count(*)::int from base b where b.v = 'v1'"))
+		'set standard_conforming_strings = on',
+		"select count(*)::int from base b where b.v = 'v1'"))
 
 
 if __name__ == '__main__':

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""pgsql_replication_hostgroups: the monitor finds out who is primary and who is down, and says so."""
+"""pgsql_replication_hostgroups: the monitor finds out who is primary and who is down, and says
+so."""
 import time
 import os
 import sys
@@ -14,7 +15,8 @@ TIMEOUT = 90
 
 def _runtime(proxy):
 	"""(hostgroup, port) of the servers that may be used now."""
-	rows = proxy.admin("select hostgroup_id, port from runtime_pgsql_servers where status = 'ONLINE'").rows
+	rows = proxy.admin(
+		"select hostgroup_id, port from runtime_pgsql_servers where status = 'ONLINE'").rows
 	return {(int(h), int(p)) for h, p in rows}
 
 
@@ -27,7 +29,8 @@ def test_roles_are_found_whatever_was_configured():
 		want = {(WRITER, cluster.primary.port)} | {(READER, r.port) for r in cluster.replicas}
 		for group in (WRITER, READER):
 			with Proxy(cluster, servers=_servers(cluster, group), name='p%d' % group) as proxy:
-				eventually(lambda p=proxy: _runtime(p) == want, what='roles from hostgroup %d' % group)
+				eventually(lambda p=proxy: _runtime(p) == want, what='roles from hostgroup %d' %
+					group)
 				with proxy.session() as session:
 					equal(int(session.scalar('/* route=primary */ select inet_server_port()')),
 						cluster.primary.port)
@@ -44,7 +47,8 @@ def test_promotion_moves_the_writer():
 			try:
 				with proxy.session() as session:
 					session.sql('create table if not exists after_promotion (i int)')
-					return int(session.scalar('/* route=primary */ select inet_server_port()')) == new.port
+					return int(
+						session.scalar('/* route=primary */ select inet_server_port()')) == new.port
 			except (WireError, wire.Closed):
 				return False
 		eventually(writes, 30, 'a write on the new primary')
@@ -62,7 +66,8 @@ def test_dead_replica_is_left_out_and_comes_back():
 		with proxy.session() as session:
 			for _ in range(50):
 				session.sql('select inet_server_port()', timeout=5)
-		eventually(lambda: (READER, dead.port) not in proxy.online(), 15, 'the dead replica shunned')
+		eventually(lambda: (READER, dead.port) not in proxy.online(), 15,
+			'the dead replica shunned')
 		with proxy.session() as session:
 			ports = {int(session.scalar('select inet_server_port()')) for _ in range(20)}
 		assert dead.port not in ports and alive.port in ports, ports
@@ -71,7 +76,8 @@ def test_dead_replica_is_left_out_and_comes_back():
 
 		def used():
 			with proxy.session() as session:
-				return dead.port in {int(session.scalar('select inet_server_port()')) for _ in range(10)}
+				return dead.port in {
+					int(session.scalar('select inet_server_port()')) for _ in range(10)}
 		eventually(used, 30, 'reads on the returned replica')
 
 
@@ -80,7 +86,8 @@ def test_frozen_replica_holds_nobody_up():
 		frozen = cluster.replicas[0]
 		frozen.freeze()
 		try:
-			eventually(lambda: (READER, frozen.port) not in proxy.online(), 20, 'the frozen replica shunned')
+			eventually(lambda: (READER, frozen.port) not in proxy.online(), 20,
+				'the frozen replica shunned')
 			with proxy.session() as session:
 				start = time.monotonic()
 				for _ in range(50):
@@ -132,8 +139,10 @@ def test_dead_primary_gives_clear_errors_and_reads_go_on():
 
 def test_monitor_logs_are_filled():
 	with Cluster('stock', 1) as cluster, Proxy(cluster) as proxy:
-		for table in ('pgsql_server_connect_log', 'pgsql_server_ping_log', 'pgsql_server_read_only_log'):
-			eventually(lambda t=table: int(proxy.admin_scalar('select count(*) from monitor.%s' % t)) > 0,
+		for table in ('pgsql_server_connect_log', 'pgsql_server_ping_log',
+				'pgsql_server_read_only_log'):
+			eventually(lambda t=table: int(proxy.admin_scalar('select count(*) from monitor.%s' %
+				t)) > 0,
 				what=table)
 
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""pgbench through the proxy: TPC-B, read-only, every query mode; balances, and who served the reads.
+"""pgbench through the proxy: TPC-B, read-only, every query mode; balances, and who served the
+reads.
 
 POLAR_LOAD_SECONDS makes the runs longer (60 for the full proof).
 """
@@ -42,9 +43,11 @@ def _account_reads(node):
 
 
 def _balances_add_up():
-	for table, column in (('accounts', 'abalance'), ('tellers', 'tbalance'), ('branches', 'bbalance')):
+	for table, column in (('accounts', 'abalance'), ('tellers', 'tbalance'),
+			('branches', 'bbalance')):
 		equal(CLUSTER.primary.scalar('select sum(%s) from pgbench_%s' % (column, table), 'app'),
-			CLUSTER.primary.scalar('select coalesce(sum(delta), 0) from pgbench_history', 'app'), table)
+			CLUSTER.primary.scalar('select coalesce(sum(delta), 0) from pgbench_history', 'app'),
+			table)
 
 
 def _tpcb(mode):
@@ -73,22 +76,26 @@ def test_tpcb_prepared_statements():
 def _read_only(mode):
 	CLUSTER.wait_caught_up()
 	before = [_account_reads(n) for n in CLUSTER.nodes]
-	output = pgbench(PROXY.address, ['-n', '-S', '-c', '64', '-j', '4', '-T', str(SECONDS), '-M', mode],
+	output = pgbench(PROXY.address, ['-n', '-S', '-c', '64', '-j', '4', '-T', str(SECONDS), '-M',
+		mode],
 		timeout=SECONDS + 60)
 	done = _transactions(output)
 	assert done > 50 * SECONDS, output
-	# Servers report their counters when a session pauses or ends; ending the pool's sessions asks now.
+	# Servers report their counters when a session pauses or ends; ending the pool's sessions asks
+	# now.
 	for node in CLUSTER.nodes:
 		node.terminate_backends(user='app')
 
 	def grown():
 		return [_account_reads(n) - b for n, b in zip(CLUSTER.nodes, before)]
-	eventually(lambda: sum(grown()) >= done, 20, 'all reads counted by the servers (%d)' % done, 0.2)
+	eventually(lambda: sum(grown()) >= done, 20, 'all reads counted by the servers (%d)' % done,
+		0.2)
 	on_primary, *on_replicas = grown()
 	share = sum(on_replicas) / sum(grown())
 	assert share >= 0.95, 'replicas served %.1f %%: %s' % (100 * share, grown())
 	assert min(on_replicas) > 0.2 * sum(on_replicas), 'uneven: %s' % on_replicas
-	assert on_primary + sum(on_replicas) <= done * 1.01 + 100, 'reads ran twice: %s of %d' % (grown(), done)
+	assert on_primary + sum(on_replicas) <= done * 1.01 + 100, 'reads ran twice: %s of %d' % (
+		grown(), done)
 
 
 def test_read_only_simple_protocol_64_clients():
@@ -120,7 +127,8 @@ def test_pool_much_smaller_than_the_clients():
 		watcher = threading.Thread(target=watch)
 		watcher.start()
 		try:
-			output = pgbench(PROXY.address, ['-n', '-c', '64', '-j', '4', '-t', '20', '-M', 'simple'])
+			output = pgbench(PROXY.address, ['-n', '-c', '64', '-j', '4', '-t', '20', '-M',
+				'simple'])
 		finally:
 			done.set()
 			watcher.join()

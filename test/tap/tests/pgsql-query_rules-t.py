@@ -16,7 +16,8 @@ def setup():
 	"""No pair: only rules decide. Replica 1 is hostgroup 20, replica 2 is hostgroup 30."""
 	global CLUSTER, PROXY
 	CLUSTER = Cluster('stock', 2)
-	CLUSTER.primary.sql('create table kv as select 1 as k, 2 as v; grant all on kv to public', 'app')
+	CLUSTER.primary.sql('create table kv as select 1 as k, 2 as v; grant all on kv to public',
+		'app')
 	CLUSTER.wait_caught_up()
 	ports = [n.port for n in CLUSTER.nodes]
 	PROXY = Proxy(CLUSTER, pair=None, wait_roles=False, servers=[
@@ -43,7 +44,8 @@ def _load(*rules):
 def _group(text, user='app', password='app-secret', database='app'):
 	with PROXY.session(user, password, database) as session:
 		port = int(session.sql(text).rows[0][0])
-	return {CLUSTER.nodes[0].port: WRITER, CLUSTER.nodes[1].port: READER, CLUSTER.nodes[2].port: OTHER}[port]
+	return {CLUSTER.nodes[0].port: WRITER, CLUSTER.nodes[1].port: READER,
+		CLUSTER.nodes[2].port: OTHER}[port]
 
 
 def test_without_rules_everything_goes_to_the_users_hostgroup():
@@ -66,7 +68,8 @@ def test_match_pattern_sees_literals():
 def test_case_and_modifiers():
 	_load({'match_pattern': 'INET_SERVER', 'destination_hostgroup': READER, 'apply': 1})
 	equal(_group('select inet_server_port()'), READER)
-	_load({'match_pattern': 'INET_SERVER', 're_modifiers': '', 'destination_hostgroup': READER, 'apply': 1})
+	_load({'match_pattern': 'INET_SERVER', 're_modifiers': '', 'destination_hostgroup': READER,
+		'apply': 1})
 	equal(_group('select inet_server_port()'), WRITER)
 
 
@@ -74,7 +77,8 @@ def test_exact_digest():
 	with PROXY.session() as session:
 		session.sql('select inet_server_port(), 31337')
 	digest = eventually(lambda: [r[0] for r in PROXY.admin(
-		"select digest from stats_pgsql_query_digest where digest_text like '%inet_server_port(), ?%'"
+		"select digest from stats_pgsql_query_digest where"
+		" digest_text like '%inet_server_port(), ?%'"
 		' or digest_text like \'%inet_server_port(),?%\'').rows], what='the digest')[0]
 	assert digest.startswith('0x') and len(digest) == 18, digest
 	_load({'digest': digest, 'destination_hostgroup': OTHER, 'apply': 1})
@@ -95,7 +99,8 @@ def test_order_apply_and_negation():
 		{'match_digest': 'kv', 'destination_hostgroup': OTHER, 'apply': 1})
 	equal(_group('select inet_server_port() from kv'), OTHER)
 	equal(_group('select inet_server_port()'), READER)
-	_load({'match_digest': 'kv', 'negate_match_pattern': 1, 'destination_hostgroup': READER, 'apply': 1})
+	_load({'match_digest': 'kv', 'negate_match_pattern': 1, 'destination_hostgroup': READER,
+		'apply': 1})
 	equal(_group('select inet_server_port()'), READER)
 	equal(_group('select inet_server_port() from kv'), WRITER)
 
@@ -130,7 +135,8 @@ def test_hits_are_counted():
 	for _ in range(7):
 		_group('select inet_server_port()')
 	eventually(lambda: int(PROXY.admin_scalar(
-		'select hits from stats_pgsql_query_rules where rule_id = 1')) == before + 7, what='seven hits')
+		'select hits from stats_pgsql_query_rules where rule_id = 1')) == before + 7,
+		what='seven hits')
 
 
 def test_rule_change_reaches_open_sessions_and_needs_load():
@@ -138,7 +144,8 @@ def test_rule_change_reaches_open_sessions_and_needs_load():
 	with PROXY.session() as session:
 		where = 'select inet_server_port() from kv'
 		equal(int(session.scalar(where)), CLUSTER.nodes[0].port)
-		PROXY.admin("insert into pgsql_query_rules (rule_id, active, match_digest, destination_hostgroup,"
+		PROXY.admin(
+			"insert into pgsql_query_rules (rule_id, active, match_digest, destination_hostgroup,"
 			" apply) values (1, 1, 'kv', %d, 1)" % READER)
 		equal(int(session.scalar(where)), CLUSTER.nodes[0].port)
 		PROXY.admin('load pgsql query rules to runtime')
@@ -156,7 +163,8 @@ def test_rule_does_not_move_a_transaction():
 
 def test_broken_regular_expression_is_refused_and_the_old_rules_stay():
 	_load({'match_digest': 'inet_server_port', 'destination_hostgroup': READER, 'apply': 1})
-	PROXY.admin("insert into pgsql_query_rules (rule_id, active, match_digest, destination_hostgroup,"
+	PROXY.admin(
+		"insert into pgsql_query_rules (rule_id, active, match_digest, destination_hostgroup,"
 		" apply) values (9, 1, '(((', 10, 1)")
 	error = expect_error('P0001', PROXY.admin, 'load pgsql query rules to runtime')
 	assert '9' in error.message, error

@@ -17,7 +17,8 @@ def setup():
 	CLUSTER = Cluster('kernel', 2)
 	CLUSTER.primary.sql('create table kv (k int primary key, v int); '
 		'insert into kv select i, 0 from generate_series(1, 100) i; create sequence s; '
-		"create function writes() returns int language sql volatile as 'update kv set v = v + 1 where"
+		"create function writes() returns int language sql volatile as 'update kv set"
+		" v = v + 1 where"
 		" k = 1 returning v'; create view plain as select * from kv; "
 		"create view hidden as select writes() as w; "
 		'grant all on all tables in schema public to app; grant all on sequence s to app', 'app')
@@ -76,7 +77,8 @@ def test_statements_that_only_look_like_reads_go_to_the_primary():
 		'select writes()', 'select txid_current()', 'select pg_current_wal_lsn()',
 		'explain analyze update kv set v = v where k = 4',
 		'select unknown_function()', 'selec syntax error', 'select v into temp tmp_a from kv',
-		"select pg_notify('c', 'p')", 'select 1; select 2', 'lock table kv', 'vacuum kv', 'analyze kv',
+		"select pg_notify('c', 'p')", 'select 1; select 2', 'lock table kv', 'vacuum kv',
+		'analyze kv',
 		'create table w1 (i int)', 'drop table w1', "do $$ begin perform 1; end $$",
 		'select lo_create(0)', 'select pg_advisory_lock(3)', 'select pg_advisory_unlock(3)',
 		"select set_config('work_mem', '4MB', false)",
@@ -96,7 +98,8 @@ def test_view_that_hides_a_volatile_function_goes_to_the_primary():
 def test_reads_of_every_form_go_to_replicas():
 	texts = ['select 1', 'table kv', 'values (1)', 'select count(*) from kv', 'select * from plain',
 		'(select 1) union all (select 2)', 'with x as (select 1) select * from x',
-		'select k, (select max(v) from kv) from kv where k in (select 1)', 'explain select * from kv',
+		'select k, (select max(v) from kv) from kv where k in (select 1)',
+		'explain select * from kv',
 		'-- comment\nselect 1', '/* c */ select 1;', 'SELECT upper(\'a\')',
 		"select 'for update'", 'select 1 as "update"']
 	for text in texts:
@@ -137,7 +140,8 @@ def test_cursor_and_sequence_values_stay_with_their_session():
 
 def test_hints():
 	with PROXY.session() as session:
-		for hint in ('/*FORCE_MASTER*/', '/* master */', '/* route=primary */', '/* hostgroup=%d */' % WRITER):
+		for hint in ('/*FORCE_MASTER*/', '/* master */', '/* route=primary */',
+				'/* hostgroup=%d */' % WRITER):
 			equal(_ports(session, hint + ' ' + WHERE, 5), {CLUSTER.primary.port}, hint)
 		equal(_ports(session, '/* unknown=1 */ ' + WHERE, 5) & {CLUSTER.primary.port}, set())
 		for hint in ('/*FORCE_SLAVE*/', '/* route=replica */', '/* hostgroup=%d */' % READER):
@@ -165,7 +169,8 @@ def test_read_right_after_write_is_right_although_replay_is_held():
 	try:
 		with PROXY.session() as session:
 			session.sql('update kv set v = 4711 where k = 8')
-			row = session.sql('select v, inet_server_port() from kv where k = 8', timeout=15).rows[0]
+			row = session.sql('select v, inet_server_port() from kv where k = 8',
+				timeout=15).rows[0]
 			equal(row, ('4711', str(CLUSTER.primary.port)))
 	finally:
 		for replica in CLUSTER.replicas:

@@ -28,7 +28,8 @@ def test_result_sizes_up_to_64_mib():
 		for size in (0, 1, 100, 8191, 8192, 8193, 16383, 16384, 65535, 65536, 1 << 20, 10 << 20):
 			value = session.scalar("select repeat('x', %d)" % size)
 			equal(len(value), size)
-		session.send(wire.query("select repeat('0123456789abcdef', 65536) from generate_series(1, 64)"))
+		session.send(
+			wire.query("select repeat('0123456789abcdef', 65536) from generate_series(1, 64)"))
 		rows = [b for k, b in session.read_ready(60) if k == 'D']
 		equal(len(rows), 64)
 		assert all(wire.row_values(b)[0] == b'0123456789abcdef' * 65536 for b in rows)
@@ -103,7 +104,8 @@ def test_error_fields_are_the_servers():
 
 def test_notices_arrive_in_place_and_once():
 	with PROXY.session() as session:
-		session.send(wire.query("do $$ begin raise notice 'a'; raise warning 'b'; end $$; select 1"))
+		session.send(
+			wire.query("do $$ begin raise notice 'a'; raise warning 'b'; end $$; select 1"))
 		kinds = [k for k, _ in session.read_ready()]
 		equal(kinds, ['N', 'N', 'C', 'T', 'D', 'C', 'Z'])
 		equal([n['M'] for n in session.notices], ['a', 'b'])
@@ -158,7 +160,8 @@ def test_client_that_leaves_in_a_transaction_rolls_it_back():
 		else:
 			session.abort()
 		with PROXY.session() as other:
-			eventually(lambda o=other: o.scalar('select count(*) from leaver') == '0', what='rolled back')
+			eventually(lambda o=other: o.scalar('select count(*) from leaver') == '0',
+				what='rolled back')
 			other.sql('insert into leaver values (0); delete from leaver', timeout=5)
 
 
@@ -203,7 +206,8 @@ def test_advisory_lock_stays_and_ends_with_its_session():
 	equal(first.scalar('select pg_try_advisory_lock(77)'), 't')
 	equal(second.scalar('select pg_try_advisory_lock(77)'), 'f')
 	first.close()
-	eventually(lambda: second.scalar('select pg_try_advisory_lock(77)') == 't', what='lock given back')
+	eventually(lambda: second.scalar('select pg_try_advisory_lock(77)') == 't',
+		what='lock given back')
 	second.close()
 
 
