@@ -136,11 +136,23 @@ lower_wake_at(XLogRecPtr target)
 	pg_memory_barrier();
 }
 
+/*
+ * The end of the last record whose redo function has returned. The startup process tells the server only
+ * a moment later, and a session whose wait has just ended must not see itself behind its target.
+ */
+XLogRecPtr
+polar_replayed_position(void)
+{
+	XLogRecPtr	published = pg_atomic_read_u64(&shared->replayed);
+	XLogRecPtr	known = GetXLogReplayRecPtr(NULL);
+
+	return Max(published, known);
+}
+
 static bool
 replay_reached(XLogRecPtr target)
 {
-	/* The first is ahead of the second for the moment between a redo function and its caller. */
-	return pg_atomic_read_u64(&shared->replayed) >= target || GetXLogReplayRecPtr(NULL) >= target;
+	return polar_replayed_position() >= target;
 }
 
 /* Milliseconds left, at most POLAR_RECHECK_MS; 0 or less when the time is over. */
@@ -200,7 +212,7 @@ polar_proxy_wait_for_lsn(XLogRecPtr target, PolarConsistencyMode mode, int timeo
 			return;
 		reason = ", not in this primary's WAL";
 	}
-	reached = RecoveryInProgress() ? GetXLogReplayRecPtr(NULL) : GetXLogInsertRecPtr();
+	reached = RecoveryInProgress() ? polar_replayed_position() : GetXLogInsertRecPtr();
 	ereport(mode == POLAR_STRICT ? ERROR : WARNING,
 			(errcode(ERRCODE_QUERY_CANCELED),
 			 errmsg("LSN wait timeout: target %X/%X, reached %X/%X%s", LSN_FORMAT_ARGS(target),
@@ -233,7 +245,7 @@ polar_wait_before_execution(void)
 void
 polar_wait_after_set(const char *variable)
 {
-	if (wait_place == POLAR_WAIT_AT_SET && polar_wait_pending() && variable != NULL &&
+	if (wait_place == POLAR_WAIT_AT_SET && polar_wait_pending() &&
 		pg_strcasecmp(variable, "polar_xact_split_wait_lsn") == 0)
 		wait_for_pending();
 }

@@ -32,13 +32,15 @@ static bool polar_available = true;
 static ProcessUtility_hook_type previous_utility = NULL;
 static ExecutorStart_hook_type previous_executor_start = NULL;
 
-/* The statement a wrapped or plain utility statement really is. */
 static void
 polar_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 			  ProcessUtilityContext context, ParamListInfo params, QueryEnvironment *queryEnv,
 			  DestReceiver *dest, QueryCompletion *qc)
 {
+	/* Looked at before it runs: some statements end what holds their own tree. */
 	Node	   *statement = pstmt->utilityStmt;
+	const char *variable = IsA(statement, VariableSetStmt) ?
+		((VariableSetStmt *) statement)->name : NULL;
 
 	polar_note_utility(statement);
 	if (previous_utility)
@@ -50,8 +52,8 @@ polar_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 	 * SET takes no snapshot and may throw, and it precedes every snapshot of the statements after
 	 * it: the place to wait on a server without the snapshot hook.
 	 */
-	if (IsA(statement, VariableSetStmt))
-		polar_wait_after_set(((VariableSetStmt *) statement)->name);
+	if (variable != NULL)
+		polar_wait_after_set(variable);
 }
 
 /*

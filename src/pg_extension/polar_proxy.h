@@ -45,6 +45,7 @@ extern void polar_note_utility(Node *statement);
 /* lsn_wait.c */
 extern int polar_consistency_mode;
 extern int polar_wait_timeout_ms;
+extern XLogRecPtr polar_replayed_position(void);
 extern void polar_wait_init(void);
 extern void polar_wait_after_set(const char *variable);
 extern bool polar_wait_pending(void);

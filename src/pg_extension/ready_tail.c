@@ -19,9 +19,6 @@
 #include "access/parallel.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#if PG_VERSION_NUM >= 150000
-#include "access/xlogrecovery.h"
-#endif
 #include "catalog/pg_enum.h"
 #include "libpq/libpq.h"
 #include "libpq/libpq-be.h"
@@ -85,7 +82,7 @@ reported_position(void)
 	XLogRecPtr	own;
 
 	if (RecoveryInProgress())
-		return GetXLogReplayRecPtr(NULL);
+		return polar_replayed_position();
 	own = Max(XactLastCommitEnd, XactLastRecEnd);
 	return Max(flushed_position(), own);
 }
@@ -122,7 +119,7 @@ transaction_is_splittable(void)
 {
 	if (XactIsoLevel != XACT_READ_COMMITTED)
 		return false;
-	/* Changes what its own statements see, by command ids a replica does not have. */
+	/* Combo command ids (a row changed twice) are private to this process. */
 	if (EstimateComboCIDStateSpace() != sizeof(int))
 		return false;
 	/* Readers on the replica would wait for a lock this very transaction holds. */
@@ -203,9 +200,7 @@ tail_putmessage(char type, const char *bytes, size_t length)
 	if (tail_lsn)
 		appendStringInfoSpaces(&body, sizeof(uint64));
 	if (tail_xact && bytes[0] == 'T' && !RecoveryInProgress())
-	{
 		append_transaction(&body);
-	}
 	if (tail_lsn)
 	{
 		uint64		position = pg_hton64((uint64) reported_position());

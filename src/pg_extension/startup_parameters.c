@@ -12,12 +12,15 @@
  */
 #include "polar_proxy.h"
 
-#include "common/ip.h"
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include "libpq/auth.h"
 #include "libpq/hba.h"
 #include "libpq/ifaddr.h"
 #include "libpq/libpq-be.h"
 #include "miscadmin.h"
+#include "port/pg_bswap.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 
@@ -89,26 +92,29 @@ static PolarTrustedList *trusted_addresses = NULL;
 
 static ClientAuthentication_hook_type previous_authentication = NULL;
 
-/* Numeric addresses only: nothing here may ask a name server. */
+/* Numeric addresses in full only: nothing here may ask a name server. */
 static bool
-parse_address(const char *host, const char *port, struct sockaddr_storage *address, socklen_t *length)
+parse_address(const char *host, uint16 port, struct sockaddr_storage *address, socklen_t *length)
 {
-	struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
-	.ai_socktype = SOCK_STREAM};
-	struct addrinfo *found = NULL;
-	bool		ok = false;
+	struct sockaddr_in *v4 = (struct sockaddr_in *) address;
+	struct sockaddr_in6 *v6 = (struct sockaddr_in6 *) address;
 
-	if (pg_getaddrinfo_all(host, port, &hints, &found) == 0 && found != NULL &&
-		(found->ai_family == AF_INET || found->ai_family == AF_INET6))
+	memset(address, 0, sizeof(*address));
+	if (inet_pton(AF_INET, host, &v4->sin_addr) == 1)
 	{
-		memset(address, 0, sizeof(*address));
-		memcpy(address, found->ai_addr, found->ai_addrlen);
-		*length = found->ai_addrlen;
-		ok = true;
+		v4->sin_family = AF_INET;
+		v4->sin_port = pg_hton16(port);
+		*length = sizeof(*v4);
+		return true;
 	}
-	if (found)
-		pg_freeaddrinfo_all(hints.ai_family, found);
-	return ok;
+	if (inet_pton(AF_INET6, host, &v6->sin6_addr) == 1)
+	{
+		v6->sin6_family = AF_INET6;
+		v6->sin6_port = pg_hton16(port);
+		*length = sizeof(*v6);
+		return true;
+	}
+	return false;
 }
 
 /* "local", "ADDRESS" or "ADDRESS/BITS"; the word is written to. */
@@ -126,7 +132,7 @@ parse_trusted(char *word, PolarTrusted *entry)
 	}
 	if (bits)
 		*bits++ = '\0';
-	return word[0] != '\0' && parse_address(word, NULL, &entry->address, &length) &&
+	return parse_address(word, 0, &entry->address, &length) &&
 		pg_sockaddr_cidr_mask(&entry->mask, bits, entry->address.ss_family) == 0;
 }
 
@@ -287,7 +293,7 @@ take_client_address(Port *port, const PolarStartup *startup, bool use_ssl)
 
 	number = strtol(startup->client_port, &end, 10);
 	if (end == startup->client_port || *end != '\0' || number < 1 || number > 65535 ||
-		!parse_address(startup->client_host, startup->client_port, &address, &length))
+		!parse_address(startup->client_host, (uint16) number, &address, &length))
 		ereport(FATAL,
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("[Proxy] Construct client address fail, client_host=%s, client_port=%s",
