@@ -9,3 +9,15 @@ LIBPQ_LIBS := $(LIBPQ) -lssl -lcrypto
 $(LIBPQ): $(wildcard deps/postgresql/patches/*.patch) deps/postgresql/build-libpq \
 		scripts/fetch-postgresql-source
 	@deps/postgresql/build-libpq build/libpq
+
+# The test of everything that the patches add: builds and runs it.
+LIBPQ_TEST_OBJECTS := $(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard test/libpq/*.cpp))
+$(LIBPQ_TEST_OBJECTS): | $(LIBPQ)
+$(BUILD)/test/libpq: $(LIBPQ_TEST_OBJECTS) $(LIBPQ)
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(ALL_LDFLAGS) -o $@ $(LIBPQ_TEST_OBJECTS) $(LIBPQ_LIBS)
+
+.PHONY: libpq-test
+libpq-test: $(BUILD)/test/libpq
+	$<
+-include $(LIBPQ_TEST_OBJECTS:.o=.d)
