@@ -50,6 +50,11 @@ public:
 	const Hostgroup_Pair* pair_of_writer(int writer_hostgroup) const;
 	const Hostgroup_Pair* pair_of_reader(int reader_hostgroup) const;
 	uint64_t epoch_of(int writer_hostgroup) const;
+	// Highest position known of the hostgroup's primary; 0 unknown. Not the tip of its log: what
+	// is known of it.
+	uint64_t group_lsn(int writer_hostgroup) const;
+	// Some replica of the pair can hold a read back until it has replayed a position.
+	bool replicas_can_wait(const Hostgroup_Pair& pair) const;
 
 	// Fills the look-up tables; the manager calls it once before publishing.
 	void index();

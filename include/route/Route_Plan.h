@@ -8,6 +8,7 @@
 #include "route/Route_Reason.h"
 
 #include <cstdint>
+#include <vector>
 
 namespace proxy {
 
@@ -55,5 +56,13 @@ struct Route_Plan {
 
 // Stages in order, first match wins.
 Route_Plan plan_route(const Route_Request& request, const Hostgroup_View& view);
+
+// The same with the stages that were asked, for EXPLAIN ROUTE; the last one decided.
+struct Route_Step {
+	const char* stage = "";
+	bool decided = false;
+};
+Route_Plan plan_route(const Route_Request& request, const Hostgroup_View& view,
+                      std::vector<Route_Step>& trace);
 
 } // namespace proxy

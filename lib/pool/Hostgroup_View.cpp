@@ -43,6 +43,54 @@ uint64_t Hostgroup_View::epoch_of(int writer_hostgroup) const {
 	return found == writer_epoch.end() ? 0 : found->second;
 }
 
+uint64_t Hostgroup_View::group_lsn(int writer_hostgroup) const {
+	const Hostgroup* const group = hostgroup(writer_hostgroup);
+	uint64_t highest = 0;
+	if (group == nullptr) {
+		return 0;
+	}
+	for (const Server_Ptr& server : group->servers) {
+		const Server_Health& health = *server->health;
+		if (server->status.load(std::memory_order_relaxed) != Server_Status::offline_hard &&
+		    health.role.load(std::memory_order_relaxed) == Server_Role::primary &&
+		    !health.fenced.load(std::memory_order_relaxed)) {
+			highest = std::max(highest, health.lsn());
+		}
+	}
+	return highest;
+}
+
+bool Hostgroup_View::replicas_can_wait(const Hostgroup_Pair& pair) const {
+	switch (pair.protocol) {
+	case Proxy_Protocol::legacy:
+	case Proxy_Protocol::v15:
+	case Proxy_Protocol::v15_wait:
+		return true; // said by the administrator; single servers are passed over by capability
+	case Proxy_Protocol::inherit:
+	case Proxy_Protocol::off:
+	case Proxy_Protocol::stock:
+		return false;
+	case Proxy_Protocol::automatic:
+		break;
+	}
+	const Hostgroup* const group = hostgroup(pair.reader_hostgroup);
+	return group != nullptr &&
+	       std::any_of(group->servers.begin(), group->servers.end(), [&](const Server_Ptr& server) {
+		       switch (effective_protocol(pair.protocol, *server->health)) {
+		       case Proxy_Protocol::legacy:
+		       case Proxy_Protocol::v15:
+		       case Proxy_Protocol::v15_wait:
+			       return true;
+		       case Proxy_Protocol::inherit:
+		       case Proxy_Protocol::off:
+		       case Proxy_Protocol::stock:
+		       case Proxy_Protocol::automatic:
+			       return false;
+		       }
+		       return false;
+	       });
+}
+
 Proxy_Protocol effective_protocol(Proxy_Protocol configured, const Server_Health& health) {
 	if (configured != Proxy_Protocol::automatic) {
 		return configured;

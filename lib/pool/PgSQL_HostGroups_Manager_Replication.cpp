@@ -51,8 +51,9 @@ bool PgSQL_HostGroups_Manager::remove_locked(int hostgroup, const std::string& h
 
 bool PgSQL_HostGroups_Manager::move_locked(const std::string& hostname, int port, bool read_only,
                                            Aftermath& aftermath) {
+	State& state = *state_;
 	const auto active = [&](int hostgroup) {
-		const Known_Server* known = state_->find(hostgroup, hostname, port);
+		const Known_Server* known = state.find(hostgroup, hostname, port);
 		return known != nullptr && status_of(*known->server) != Server_Status::offline_hard;
 	};
 	bool moved = false;

@@ -26,7 +26,7 @@ void PgSQL_HostGroups_Manager::set_status_locked(PgSQL_SrvC& server, Server_Stat
 	}
 	server.status.store(status, std::memory_order_relaxed);
 	Known_Server* known = state_->find(server.hostgroup_id, server.hostname, server.port);
-	if (before == Server_Status::online) {
+	if (before == Server_Status::online && known != nullptr) {
 		aftermath.left_online.push_back(known->server);
 	}
 	if (status == Server_Status::offline_hard) {
@@ -39,9 +39,10 @@ void PgSQL_HostGroups_Manager::set_status_locked(PgSQL_SrvC& server, Server_Stat
 // one costs errors that there would be anyway. The reader of a pair is different: its reads have
 // the writer to go to.
 bool PgSQL_HostGroups_Manager::is_last_candidate_locked(const PgSQL_SrvC& server) const {
+	const State& state = *state_;
 	const auto has_other_candidate = [&](int hostgroup) {
 		return std::any_of(
-		    state_->endpoints.begin(), state_->endpoints.end(), [&](const auto& entry) {
+		    state.endpoints.begin(), state.endpoints.end(), [&](const auto& entry) {
 			    const auto known = entry.second.by_hostgroup.find(hostgroup);
 			    if (known == entry.second.by_hostgroup.end() ||
 			        entry.second.health == server.health) {
@@ -56,7 +57,7 @@ bool PgSQL_HostGroups_Manager::is_last_candidate_locked(const PgSQL_SrvC& server
 	if (has_other_candidate(server.hostgroup_id)) {
 		return false;
 	}
-	return std::none_of(state_->pairs.begin(), state_->pairs.end(), [&](const auto& pair) {
+	return std::none_of(state.pairs.begin(), state.pairs.end(), [&](const auto& pair) {
 		return pair.reader_hostgroup == server.hostgroup_id &&
 		       has_other_candidate(pair.writer_hostgroup);
 	});
