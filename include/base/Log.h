@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include <source_location>
 #include <string>
 #include <string_view>
 
@@ -13,15 +12,24 @@ namespace proxy {
 
 enum class Log_Level { debug, info, warning, error };
 
+// Where a log call is written. std::source_location would do, but clang 14 lacks what this
+// standard library needs for it.
+struct Source_Place {
+	const char* file;
+	unsigned line;
+	const char* function;
+};
+
 // A format string that remembers where it was written.
 template <typename... Args> struct Located_Format {
 	fmt::format_string<Args...> format;
-	std::source_location where;
+	Source_Place where;
 
 	template <typename Text>
-	consteval Located_Format(const Text& text,
-	                         std::source_location location = std::source_location::current())
-	    : format(text), where(location) {}
+	consteval Located_Format(const Text& text, const char* file = __builtin_FILE(),
+	                         unsigned line = __builtin_LINE(),
+	                         const char* function = __builtin_FUNCTION())
+	    : format(text), where{file, line, function} {}
 };
 
 // Redirects the log to `path` (created 0640, appended to). Empty path: stderr. Returns false when
@@ -32,7 +40,7 @@ void reopen_log();
 // Lines below this level are dropped; default info.
 void set_log_level(Log_Level level);
 
-void write_log_line(Log_Level level, const std::source_location& where, std::string_view text);
+void write_log_line(Log_Level level, const Source_Place& where, std::string_view text);
 bool log_enabled(Log_Level level);
 
 template <typename... Args>

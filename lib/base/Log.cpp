@@ -85,7 +85,7 @@ bool log_enabled(Log_Level level) {
 	return static_cast<int>(level) >= minimum_level.load(std::memory_order_relaxed);
 }
 
-void write_log_line(Log_Level level, const std::source_location& where, std::string_view text) {
+void write_log_line(Log_Level level, const Source_Place& where, std::string_view text) {
 	if (!log_enabled(level)) {
 		return;
 	}
@@ -95,8 +95,8 @@ void write_log_line(Log_Level level, const std::source_location& where, std::str
 	std::string line = fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}:{}:{}(): [{}] {}\n",
 	                               local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
 	                               local.tm_hour, local.tm_min, local.tm_sec,
-	                               base_name(where.file_name()), where.line(),
-	                               short_function(where.function_name()), level_name(level), text);
+	                               base_name(where.file), where.line,
+	                               short_function(where.function), level_name(level), text);
 	// A client's bytes can end up in a message: keep one event on one line.
 	for (size_t i = 0; i + 1 < line.size(); ++i) {
 		if (static_cast<unsigned char>(line[i]) < 0x20) {
