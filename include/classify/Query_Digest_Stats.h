@@ -16,7 +16,7 @@ namespace proxy {
 struct Statement_Analysis;
 
 // Buckets of the per-digest latency histogram: upper bounds in microseconds, last open.
-inline constexpr int64_t kDigestBucketsUs[] = {100,   500,    1000,   5000,    10000,   50000,
+inline constexpr int64_t kDigestBucketsUs[] = {100,    500,    1000,    5000,    10000,   50000,
                                                100000, 500000, 1000000, 5000000, 10000000};
 inline constexpr size_t kDigestBucketCount = sizeof(kDigestBucketsUs) / sizeof(int64_t) + 1;
 

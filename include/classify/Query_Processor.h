@@ -13,6 +13,8 @@
 
 namespace proxy {
 
+class Function_Safety;
+
 // Normalisation options (pgsql-query_digests_*), copied from the configuration by the worker.
 struct Digest_Options {
 	bool lowercase = false;
@@ -21,8 +23,8 @@ struct Digest_Options {
 	bool keep_comment = false;
 	int grouping_limit = 3;
 	int groups_grouping_limit = 10;
-	int max_digest_length = 2048;  // bytes
-	int max_query_length = 65000;  // bytes
+	int max_digest_length = 2048; // bytes
+	int max_query_length = 65000; // bytes
 	bool operator==(const Digest_Options&) const = default;
 };
 
@@ -49,12 +51,15 @@ struct Query_Origin {
 struct Query_Processor_Output {
 	int destination_hostgroup = -1;
 	int replica_eligible = -1;
+	// Share of sessions, in percent, to which replica_eligible applies (canary).
+	int rollout_pct = 100;
 	bool matched = false;
 	int64_t rule_id = -1; // last matching rule
 	int64_t timeout_ms = -1;
 	int64_t delay_ms = -1;
 	int64_t retries = -1;
 	int64_t cache_ttl_ms = -1;
+	int cache_empty_result = -1;
 	int64_t next_query_flag_in = -1;
 	int multiplex = -1;
 	int log = -1;
@@ -77,6 +82,8 @@ public:
 	void set_options(const Digest_Options& options);
 	// Entries and bytes the statement cache may hold. Defaults 10,000 entries, 16 MiB.
 	void set_cache_limits(size_t entries, size_t bytes);
+	// Takes new knowledge about functions; what was classified by the old one is forgotten.
+	void set_function_safety(std::shared_ptr<const Function_Safety> functions);
 	// Takes the new rule set; hits of the rules are counted inside it (shared, atomic).
 	void set_rules(std::shared_ptr<const Query_Rules> rules);
 
@@ -85,7 +92,7 @@ public:
 	// digest (or, where literals matter, the text) is known.
 	const Statement_Analysis_Ptr& analyse(std::string_view sql, bool standard_conforming_strings);
 
-	// Hints in the first comment of `sql`; cheap when the text does not begin with a comment.
+	// Hints in the first comment of `sql`, at its beginning or behind its first word.
 	Statement_Hints hints(std::string_view sql) const;
 
 	Query_Processor_Output process(const Query_Origin& origin, std::string_view sql,

@@ -121,10 +121,10 @@ struct Statement_Class {
 	// DISCARD ALL, or RESET ALL / DEALLOCATE ALL for those kinds.
 	bool all = false;
 
-	uint32_t sticky = kStickyNone;       // bits that begin with this statement
-	uint32_t sticky_ends = kStickyNone;  // bits that end with it (UNLISTEN *, DISCARD TEMP, ...)
+	uint32_t sticky = kStickyNone;      // bits that begin with this statement
+	uint32_t sticky_ends = kStickyNone; // bits that end with it (UNLISTEN *, DISCARD TEMP, ...)
 
-	Isolation isolation = Isolation::unspecified;   // BEGIN, SET TRANSACTION
+	Isolation isolation = Isolation::unspecified; // BEGIN, SET TRANSACTION
 	Access_Mode access_mode = Access_Mode::unspecified;
 	bool deferrable = false;
 

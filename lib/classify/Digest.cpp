@@ -14,9 +14,9 @@ namespace {
 // Words after which + and - are signs. Any other word may be a column.
 bool precedes_operand(std::string_view word) {
 	static constexpr std::string_view kWords[] = {
-	    "all",  "and",   "any",  "between", "by",     "case",   "default",   "distinct", "else",
-	    "from", "having", "ilike", "in",    "like",   "limit",  "not",       "offset",   "on",
-	    "or",   "returning", "select", "some", "then", "to",    "using",     "when",     "where"};
+	    "all",  "and",       "any",    "between", "by",   "case",  "default", "distinct", "else",
+	    "from", "having",    "ilike",  "in",      "like", "limit", "not",     "offset",   "on",
+	    "or",   "returning", "select", "some",    "then", "to",    "using",   "when",     "where"};
 	return std::any_of(std::begin(kWords), std::end(kWords),
 	                   [word](std::string_view known) { return same_word(word, known); });
 }
@@ -215,9 +215,9 @@ void Digest_Builder::take_word(Tokenizer& tokens, const Token& token) {
 		if (statement_words_++ == 0) {
 			defining_statement_ = same_word(word, "alter") || same_word(word, "create");
 		} else {
-			role_statement_ = defining_statement_ && (same_word(word, "role") ||
-			                                          same_word(word, "user") ||
-			                                          same_word(word, "group"));
+			role_statement_ =
+			    defining_statement_ &&
+			    (same_word(word, "role") || same_word(word, "user") || same_word(word, "group"));
 		}
 	}
 	const uint32_t size = token.size();
@@ -332,7 +332,8 @@ void Digest_Builder::take_literal(const Token& token) {
 	bool bare = previous_ != Previous::op;
 	bool spaced = token.space_before;
 	if (previous_ == Previous::op && op_char_ != 0) {
-		if ((op_char_ == '-' || op_char_ == '+') && token.kind == Token_Kind::number && unary_sign()) {
+		if ((op_char_ == '-' || op_char_ == '+') && token.kind == Token_Kind::number &&
+		    unary_sign()) {
 			size_ = op_begin_;
 			top().pure = op_pure_;
 			previous_ = before_op_;

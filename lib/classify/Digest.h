@@ -17,11 +17,11 @@
 namespace proxy {
 
 struct Digest_View {
-	std::string_view text;         // the whole statement's digest; valid until the next build()
-	std::string_view shown;        // the part that stands for the first max_query_length bytes
+	std::string_view text;  // the whole statement's digest; valid until the next build()
+	std::string_view shown; // the part that stands for the first max_query_length bytes
 	uint64_t shape = 0;
-	bool unterminated = false;     // a quote or comment was open at the end
-	bool literals = false;         // something was replaced
+	bool unterminated = false; // a quote or comment was open at the end
+	bool literals = false;     // something was replaced
 };
 
 class Digest_Builder {
@@ -51,11 +51,11 @@ private:
 
 	// An open parenthesis or bracket.
 	struct Frame {
-		uint32_t begin = 0;       // its place in the output; of ARRAY for a constructor
-		bool is_array = false;    // ARRAY[ or a [ directly inside one
-		bool pure = true;         // nothing but literals and commas so far
+		uint32_t begin = 0;    // its place in the output; of ARRAY for a constructor
+		bool is_array = false; // ARRAY[ or a [ directly inside one
+		bool pure = true;      // nothing but literals and commas so far
 		bool empty = true;
-		bool outer_pure = true;   // `pure` of the frame around it before this one began
+		bool outer_pure = true; // `pure` of the frame around it before this one began
 		// Groups `(?,?)` that stand in a row inside this frame.
 		uint32_t group_begin = 0;
 		uint32_t group_size = 0;
@@ -103,25 +103,25 @@ private:
 	Previous previous_ = Previous::start;
 	bool literals_ = false;
 	bool after_cast_ = false;
-	uint8_t is_state_ = 0;      // 1 after IS, 2 after IS NOT
+	uint8_t is_state_ = 0; // 1 after IS, 2 after IS NOT
 	uint8_t statement_words_ = 0;
-	bool role_statement_ = false;  // CREATE/ALTER ROLE/USER/GROUP
+	bool role_statement_ = false; // CREATE/ALTER ROLE/USER/GROUP
 	bool defining_statement_ = false;
 	bool after_password_ = false;
 	uint32_t password_end_ = 0; // output size after PASSWORD, 0: none
 	Token last_word_;
 	// The operator last written.
-	uint32_t op_begin_ = 0;     // its place in the output, before its space
+	uint32_t op_begin_ = 0; // its place in the output, before its space
 	bool op_spaced_ = false;
 	bool op_pure_ = true;
-	char op_char_ = 0;          // 0: more than one character
+	char op_char_ = 0; // 0: more than one character
 	Previous before_op_ = Previous::start;
 	// Row of literals `?,?,?`.
 	uint32_t run_count_ = 0;
 	uint32_t run_kept_end_ = 0;
 	bool run_alive_ = false;
 	uint32_t depth_ = 0;
-	uint32_t overflow_ = 0;     // frames open beyond kMaxFrames
+	uint32_t overflow_ = 0; // frames open beyond kMaxFrames
 	uint32_t array_begin_ = 0;
 	bool array_pure_ = true;
 	Frame frames_[kMaxFrames];

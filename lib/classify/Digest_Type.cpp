@@ -33,8 +33,8 @@ public:
 			words({"varying"});
 			modifier();
 		} else {
-			const bool text_type = is_first("character") || is_first("char") || is_first("nchar") ||
-			                       is_first("bit");
+			const bool text_type =
+			    is_first("character") || is_first("char") || is_first("nchar") || is_first("bit");
 			if (text_type && words({"varying"})) {
 				modifier();
 			} else {
@@ -75,7 +75,8 @@ private:
 			return reject();
 		}
 		const Token token = tokens_.next();
-		const bool is_name = token.kind == Token_Kind::word || token.kind == Token_Kind::quoted_name;
+		const bool is_name =
+		    token.kind == Token_Kind::word || token.kind == Token_Kind::quoted_name;
 		return is_name ? accept() : reject();
 	}
 

@@ -178,7 +178,8 @@ bool Tokenizer::scan_dollar(Token& token) {
 void Tokenizer::scan_number() {
 	const auto digits = [this](uint8_t bit) {
 		while (at_ < size_) {
-			const bool underscore = data_[at_] == '_' && at_ + 1 < size_ && char_is(data_[at_ + 1], bit);
+			const bool underscore =
+			    data_[at_] == '_' && at_ + 1 < size_ && char_is(data_[at_ + 1], bit);
 			if (!underscore && !char_is(data_[at_], bit)) {
 				break;
 			}

@@ -14,20 +14,20 @@ namespace proxy {
 
 enum class Token_Kind : uint8_t {
 	end,
-	word,         // identifier or keyword, as written
-	quoted_name,  // "..." or U&"..."
-	string,       // '...', E'', U&'', B'', X'', N'', $$...$$, with all its continuation lines
+	word,        // identifier or keyword, as written
+	quoted_name, // "..." or U&"..."
+	string,      // '...', E'', U&'', B'', X'', N'', $$...$$, with all its continuation lines
 	number,
-	parameter,    // $1
-	op,           // operator, all characters of it
-	cast,         // ::
+	parameter, // $1
+	op,        // operator, all characters of it
+	cast,      // ::
 	open_paren,
 	close_paren,
 	open_bracket,
 	close_bracket,
 	comma,
 	semicolon,
-	other,        // . .. : := and bytes that belong to no token
+	other, // . .. : := and bytes that belong to no token
 };
 
 struct Token {
@@ -56,7 +56,8 @@ struct Char_Table {
 			mark(*c, kCharSpace);
 		}
 		for (int c = 0; c < 256; ++c) {
-			const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
+			const bool letter =
+			    (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c >= 0x80;
 			if (letter) {
 				bits[c] |= kCharIdentStart | kCharIdentPart;
 			}

@@ -11,6 +11,10 @@ inline char lower_ascii(char c) {
 	return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c;
 }
 
+inline bool char_is_digit(char c) {
+	return c >= '0' && c <= '9';
+}
+
 // `known` is in lower case.
 inline bool same_word(std::string_view word, std::string_view known) {
 	if (word.size() != known.size()) {

@@ -1,0 +1,511 @@
+#include "classify/Statement_Classifier.h"
+
+#include "classify/Command_Names.h"
+#include "classify/Nesting.h"
+#include "classify/Parse_Tree.h"
+#include "classify/Statement_Command.h"
+#include "classify/Statement_Set.h"
+#include "classify/Tree_Facts.h"
+#include "classify/Words.h"
+
+#include <pg_query.h>
+
+#include <cstring>
+#include <string>
+
+// Settings of the parser's lexer, one set a thread. The first decides how '...' is read; the
+// second would make the parser write warnings to stderr.
+extern "C" {
+extern __thread bool standard_conforming_strings;
+extern __thread bool escape_string_warning;
+}
+
+namespace proxy {
+
+namespace {
+
+constexpr uint32_t kStickyAll = ~0u;
+
+// The parse tree of one text; frees it.
+class Parsed_Text {
+public:
+	Parsed_Text(const char* sql, bool standard_strings) {
+		::standard_conforming_strings = standard_strings;
+		::escape_string_warning = false;
+		result_ = pg_query_parse_protobuf(sql);
+	}
+	~Parsed_Text() { pg_query_free_protobuf_parse_result(result_); }
+	Parsed_Text(const Parsed_Text&) = delete;
+	Parsed_Text& operator=(const Parsed_Text&) = delete;
+
+	bool ok() const { return result_.error == nullptr; }
+	std::string_view tree() const { return {result_.parse_tree.data, result_.parse_tree.len}; }
+
+private:
+	PgQueryProtobufParseResult result_;
+};
+
+class Classifier {
+public:
+	Classifier(const Tree_Node& statement, std::string_view node, const Function_Safety& safety)
+	    : statement_(statement), message_(statement.bytes), facts_(collect_facts(node, safety)) {}
+
+	Statement_Class run() {
+		result_.statement_count = 1;
+		result_.command = command_of(statement_);
+		if (!facts_.complete) {
+			return result_;
+		}
+		result_.veto = Read_Veto::not_a_query;
+		result_.may_write = true;
+		result_.transaction_time = facts_.transaction_time;
+		result_.sticky = facts_.sticky;
+		result_.sticky_ends = facts_.sticky_ends;
+		result_.functions = std::move(facts_.functions);
+		result_.relations = std::move(facts_.relations);
+		dispatch();
+		return std::move(result_);
+	}
+
+private:
+	void dispatch();
+	void dispatch_session();
+	void on_select();
+	void on_change(Statement_Kind kind, uint32_t returning_field);
+	void on_transaction();
+	void on_explain();
+	void on_copy();
+	void on_discard();
+	void on_declare();
+	void on_ddl();
+
+	void plain(Statement_Kind kind, bool may_write) {
+		result_.kind = kind;
+		result_.may_write = may_write;
+	}
+	std::string text(uint32_t field) const { return std::string(field_bytes(message_, field)); }
+
+	// Why the query in this statement may not be read from a replica.
+	Read_Veto query_veto() const;
+	bool query_writes() const {
+		return facts_.row_lock || facts_.changes > 0 || facts_.into || facts_.function_writes ||
+		       facts_.function_unknown || facts_.function_xid;
+	}
+
+	const Tree_Node statement_;
+	const std::string_view message_;
+	Tree_Facts facts_;
+	Statement_Class result_;
+};
+
+Read_Veto Classifier::query_veto() const {
+	if (facts_.row_lock) {
+		return Read_Veto::row_lock;
+	}
+	if (facts_.changes > 0) {
+		return Read_Veto::modifying_cte;
+	}
+	if (facts_.into) {
+		return Read_Veto::select_into;
+	}
+	if (facts_.function_writes) {
+		return Read_Veto::volatile_function;
+	}
+	if (facts_.function_unknown) {
+		return Read_Veto::unknown_function;
+	}
+	if (facts_.function_session) {
+		return Read_Veto::session_function;
+	}
+	if (facts_.temp_named || facts_.temp_created) {
+		return Read_Veto::temp_object;
+	}
+	if (facts_.server_state || facts_.function_state) {
+		return Read_Veto::server_state;
+	}
+	return Read_Veto::none;
+}
+
+void Classifier::on_select() {
+	plain(Statement_Kind::select, query_writes());
+	result_.veto = query_veto();
+	result_.returns_rows = !facts_.into;
+	if (facts_.temp_created) {
+		result_.sticky |= kStickyTempTable;
+	}
+	if (facts_.set_configs > 0) {
+		result_.depends_on_literals = true;
+		if (read_set_configs(message_, result_) != facts_.set_configs) {
+			result_.sets.clear();
+			result_.sticky |= kStickySet;
+		}
+	}
+}
+
+void Classifier::on_change(Statement_Kind kind, uint32_t returning_field) {
+	plain(kind, true);
+	result_.returns_rows = returning_field != 0 && !field_bytes(message_, returning_field).empty();
+	if (facts_.set_configs > 0) {
+		result_.sticky |= kStickySet;
+	}
+}
+
+void Classifier::on_transaction() {
+	result_.name = text(3);
+	result_.and_chain = field_value(message_, 5) != 0;
+	result_.may_write = false;
+	switch (field_value(message_, 1)) {
+	case 1: // BEGIN
+	case 2: // START TRANSACTION
+		result_.kind = Statement_Kind::begin;
+		read_transaction_options(message_, 2, result_);
+		break;
+	case 3:
+		// What the transaction wrote becomes visible with it.
+		plain(Statement_Kind::commit, true);
+		break;
+	case 4:
+		result_.kind = Statement_Kind::rollback;
+		break;
+	case 5:
+		result_.kind = Statement_Kind::savepoint;
+		break;
+	case 6:
+		result_.kind = Statement_Kind::release;
+		break;
+	case 7:
+		result_.kind = Statement_Kind::rollback_to;
+		break;
+	default:
+		plain(Statement_Kind::prepare_transaction, true);
+		result_.depends_on_literals = true;
+		result_.name = text(4);
+		break;
+	}
+}
+
+// The options decide whether the statement runs or is only planned; the last one of a name counts.
+void Classifier::on_explain() {
+	Wire_Reader reader(message_);
+	Wire_Field field;
+	bool analyze = false;
+	while (reader.next(field)) {
+		const Tree_Node option = field.number == 2 ? open_node(field.bytes) : Tree_Node();
+		if (option.tag != Node_Tag::def_elem || field_bytes(option.bytes, 2) != "analyze") {
+			continue;
+		}
+		analyze = true;
+		const std::string_view argument = field_bytes(option.bytes, 3);
+		if (argument.empty()) {
+			continue;
+		}
+		result_.depends_on_literals = true;
+		const Tree_Node value = open_node(argument);
+		if (value.tag == Node_Tag::integer) {
+			analyze = field_value(value.bytes, 1) != 0;
+		} else if (value.tag == Node_Tag::string) {
+			const std::string_view word = field_bytes(value.bytes, 1);
+			analyze = !same_word(word, "false") && !same_word(word, "off");
+		}
+	}
+	const Tree_Node query = open_node(field_bytes(message_, 1));
+	const bool of_select = query.tag == Node_Tag::select_stmt;
+	const bool writes = query_writes() || !of_select;
+	result_.explain_analyze = analyze;
+	result_.returns_rows = true;
+	plain(Statement_Kind::explain, analyze && writes);
+	const Read_Veto veto = query_veto();
+	if (!of_select || veto == Read_Veto::row_lock || veto == Read_Veto::modifying_cte ||
+	    veto == Read_Veto::select_into || veto == Read_Veto::volatile_function ||
+	    veto == Read_Veto::unknown_function) {
+		result_.veto = Read_Veto::explain_of_write;
+	} else if (veto != Read_Veto::none) {
+		result_.veto = veto;
+	} else {
+		// Times and buffers measured on another server answer another question.
+		result_.veto = analyze ? Read_Veto::server_state : Read_Veto::none;
+	}
+	if (!analyze) {
+		// Nothing was called, so nothing was left behind.
+		result_.sticky = kStickyNone;
+		result_.sticky_ends = kStickyNone;
+		result_.transaction_time = false;
+	} else {
+		result_.sticky |= facts_.temp_created ? static_cast<uint32_t>(kStickyTempTable) : 0u;
+		result_.sticky |= facts_.set_configs > 0 ? static_cast<uint32_t>(kStickySet) : 0u;
+	}
+}
+
+void Classifier::on_copy() {
+	const bool from = field_value(message_, 4) != 0;
+	const bool program = field_value(message_, 5) != 0;
+	result_.kind = from ? Statement_Kind::copy_in : Statement_Kind::copy_out;
+	result_.may_write = from || program || query_writes();
+	if (facts_.set_configs > 0) {
+		result_.sticky |= kStickySet;
+	}
+}
+
+void Classifier::on_discard() {
+	plain(Statement_Kind::discard, false);
+	switch (field_value(message_, 1)) {
+	case 1:
+		result_.all = true;
+		result_.sticky_ends = kStickyAll;
+		break;
+	case 3:
+		result_.sticky_ends = kStickySequence;
+		break;
+	case 4:
+		result_.sticky_ends = kStickyTempTable;
+		break;
+	default: // PLANS
+		break;
+	}
+}
+
+void Classifier::on_declare() {
+	constexpr uint64_t kHold = 0x0020; // CURSOR_OPT_HOLD
+	// The query runs at FETCH; what it writes is counted here, once.
+	plain(Statement_Kind::declare_cursor, query_writes());
+	result_.name = text(1);
+	if ((field_value(message_, 2) & kHold) != 0) {
+		result_.sticky |= kStickyHoldCursor;
+	}
+	if (facts_.set_configs > 0) {
+		result_.sticky |= kStickySet;
+	}
+}
+
+void Classifier::on_ddl() {
+	plain(Statement_Kind::ddl, true);
+	// CREATE TEMP ..., and anything made in pg_temp by name.
+	if (facts_.temp_created || facts_.temp_named) {
+		result_.sticky |= kStickyTempTable;
+	}
+	if (facts_.set_configs > 0) {
+		result_.sticky |= kStickySet;
+	}
+	const Tree_Node query = statement_.tag == Node_Tag::create_table_as_stmt
+	                            ? open_node(field_bytes(message_, 1))
+	                            : Tree_Node();
+	// CREATE TABLE AS EXECUTE needs the session that prepared it.
+	if (query.tag == Node_Tag::execute_stmt) {
+		result_.name = std::string(field_bytes(query.bytes, 1));
+	}
+}
+
+void Classifier::dispatch_session() {
+	switch (statement_.tag) {
+	case Node_Tag::prepare_stmt:
+		// The body runs at EXECUTE: nothing in it has an effect now.
+		plain(Statement_Kind::prepare, false);
+		result_.name = text(1);
+		result_.sticky = kStickyPrepare;
+		result_.sticky_ends = kStickyNone;
+		result_.transaction_time = false;
+		return;
+	case Node_Tag::execute_stmt:
+		plain(Statement_Kind::execute, true);
+		result_.name = text(1);
+		result_.returns_rows = true;
+		return;
+	case Node_Tag::deallocate_stmt:
+		plain(Statement_Kind::deallocate, false);
+		result_.name = text(1);
+		result_.all = result_.name.empty();
+		result_.sticky_ends = result_.all ? kStickyPrepare : kStickyNone;
+		return;
+	case Node_Tag::declare_cursor_stmt:
+		on_declare();
+		return;
+	case Node_Tag::fetch_stmt:
+		plain(Statement_Kind::fetch, false);
+		result_.name = text(3);
+		result_.returns_rows = field_value(message_, 4) == 0;
+		return;
+	case Node_Tag::close_portal_stmt:
+		plain(Statement_Kind::close_cursor, false);
+		result_.name = text(1);
+		result_.all = result_.name.empty();
+		result_.sticky_ends = result_.all ? kStickyHoldCursor : kStickyNone;
+		return;
+	case Node_Tag::listen_stmt:
+		plain(Statement_Kind::listen, false);
+		result_.name = text(1);
+		result_.sticky = kStickyListen;
+		return;
+	case Node_Tag::unlisten_stmt:
+		plain(Statement_Kind::unlisten, false);
+		result_.name = text(1);
+		result_.all = result_.name.empty();
+		result_.sticky_ends = result_.all ? kStickyListen : kStickyNone;
+		return;
+	case Node_Tag::notify_stmt:
+		plain(Statement_Kind::notify, true);
+		result_.name = text(1);
+		return;
+	case Node_Tag::variable_set_stmt:
+		result_.may_write = false;
+		classify_set(message_, result_);
+		return;
+	case Node_Tag::variable_show_stmt:
+		plain(Statement_Kind::show, false);
+		result_.veto = Read_Veto::server_state;
+		result_.name = lower_copy(field_bytes(message_, 1));
+		result_.returns_rows = true;
+		return;
+	case Node_Tag::discard_stmt:
+		on_discard();
+		return;
+	default:
+		on_ddl();
+		return;
+	}
+}
+
+void Classifier::dispatch() {
+	switch (statement_.tag) {
+	case Node_Tag::select_stmt:
+		on_select();
+		return;
+	case Node_Tag::insert_stmt:
+		on_change(Statement_Kind::insert, 5);
+		return;
+	case Node_Tag::update_stmt:
+		on_change(Statement_Kind::update, 5);
+		return;
+	case Node_Tag::delete_stmt:
+		on_change(Statement_Kind::delete_rows, 4);
+		return;
+	case Node_Tag::merge_stmt:
+		on_change(Statement_Kind::merge, 0);
+		return;
+	case Node_Tag::copy_stmt:
+		on_copy();
+		return;
+	case Node_Tag::transaction_stmt:
+		on_transaction();
+		return;
+	case Node_Tag::explain_stmt:
+		on_explain();
+		return;
+	case Node_Tag::call_stmt:
+		plain(Statement_Kind::call, true);
+		result_.returns_rows = true;
+		result_.sticky |= facts_.set_configs > 0 ? static_cast<uint32_t>(kStickySet) : 0u;
+		return;
+	case Node_Tag::do_stmt:
+		plain(Statement_Kind::do_block, true);
+		return;
+	case Node_Tag::lock_stmt:
+		plain(Statement_Kind::lock, false);
+		return;
+	case Node_Tag::load_stmt:
+		plain(Statement_Kind::utility, true);
+		result_.sticky |= kStickyLoad;
+		return;
+	case Node_Tag::constraints_set_stmt:
+		plain(Statement_Kind::utility, false);
+		return;
+	case Node_Tag::vacuum_stmt:
+	case Node_Tag::cluster_stmt:
+	case Node_Tag::reindex_stmt:
+	case Node_Tag::check_point_stmt:
+	case Node_Tag::grant_stmt:
+	case Node_Tag::grant_role_stmt:
+	case Node_Tag::alter_system_stmt:
+		plain(Statement_Kind::utility, true);
+		return;
+	default:
+		dispatch_session();
+		return;
+	}
+}
+
+// Adds the next statement of a batch: flags add up, the worst case counts.
+void merge_into(Statement_Class& batch, Statement_Class&& part) {
+	batch.may_write = batch.may_write || part.may_write;
+	batch.transaction_time = batch.transaction_time || part.transaction_time;
+	batch.explain_analyze = batch.explain_analyze || part.explain_analyze;
+	batch.returns_rows = batch.returns_rows || part.returns_rows;
+	batch.depends_on_literals = batch.depends_on_literals || part.depends_on_literals;
+	batch.sticky = (batch.sticky & ~part.sticky_ends) | part.sticky;
+	batch.sticky_ends |= part.sticky_ends;
+	if (part.kind == Statement_Kind::begin || part.kind == Statement_Kind::set_transaction) {
+		batch.isolation = part.isolation;
+		batch.access_mode = part.access_mode;
+		batch.deferrable = part.deferrable;
+	}
+	for (Set_Item& item : part.sets) {
+		batch.sets.push_back(std::move(item));
+	}
+	const auto append = [](std::vector<std::string>& to, std::vector<std::string>& from) {
+		for (std::string& name : from) {
+			if (to.size() < kMaxNamesKept) {
+				to.push_back(std::move(name));
+			}
+		}
+	};
+	append(batch.functions, part.functions);
+	append(batch.relations, part.relations);
+}
+
+Statement_Class unknown_class() {
+	Statement_Class result;
+	result.command = command_index("UNKNOWN");
+	result.returns_rows = true;
+	return result;
+}
+
+Statement_Class empty_class() {
+	Statement_Class result = unknown_class();
+	result.kind = Statement_Kind::empty;
+	result.veto = Read_Veto::not_a_query;
+	result.may_write = false;
+	result.returns_rows = false;
+	return result;
+}
+
+} // namespace
+
+Statement_Class classify_statement(std::string_view sql, bool standard_strings,
+                                   const Function_Safety& functions) {
+	// The parser would stop at a NUL and never see what the server may see behind it.
+	const bool has_nul = std::memchr(sql.data(), 0, sql.size()) != nullptr;
+	if (sql.size() > kMaxParsedBytes || has_nul || nests_too_deep(sql, standard_strings)) {
+		return unknown_class();
+	}
+	const std::string copy(sql);
+	const Parsed_Text parsed(copy.c_str(), standard_strings);
+	if (!parsed.ok()) {
+		return unknown_class();
+	}
+	constexpr uint32_t kStatements = 2; // ParseResult.stmts: RawStmt each
+	Statement_Class result = empty_class();
+	Wire_Reader reader(parsed.tree());
+	Wire_Field field;
+	uint32_t count = 0;
+	while (reader.next(field)) {
+		if (field.number != kStatements) {
+			continue;
+		}
+		const std::string_view node = field_bytes(field.bytes, 1);
+		Statement_Class part = Classifier(open_node(node), node, functions).run();
+		if (++count == 1) {
+			result = std::move(part);
+			continue;
+		}
+		if (count == 2) {
+			result.kind = Statement_Kind::multiple;
+			result.veto = Read_Veto::multi_statement;
+			result.all = result.and_chain = false;
+			result.name.clear();
+		}
+		merge_into(result, std::move(part));
+	}
+	result.statement_count = static_cast<uint16_t>(count > UINT16_MAX ? UINT16_MAX : count);
+	return reader.ok() ? result : unknown_class();
+}
+
+} // namespace proxy
