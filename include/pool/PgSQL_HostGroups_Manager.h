@@ -47,6 +47,9 @@ public:
 	// Monitor's findings. `read_only` as in pg_is_in_recovery(). Moves the server between the
 	// hostgroups of its pairs (pgsql-monitor_writer_is_also_reader) and publishes when it moved.
 	void set_read_only(const std::string& hostname, int port, bool read_only);
+	// Checks of the role got no answer for too long: counts as a replica, if its pair has another
+	// writer to go to. False: it has not, nothing is changed.
+	bool assume_read_only(const std::string& hostname, int port);
 	// Timeline of the current writer: a change is a new writer epoch.
 	void set_timeline(const std::string& hostname, int port, uint32_t timeline);
 	// Shuns the server in all its hostgroups, but never the last candidate of one (its connections
@@ -105,8 +108,10 @@ public:
 		std::string address;
 		int use_ssl = 0;
 		bool in_pair = false;     // member of a replication pair: its role matters
-		bool watch_lag = false;   // max_replication_lag > 0 somewhere
+		int writer_hostgroup = -1; // of that pair
+		Check_Type check_type = Check_Type::read_only;
 		Proxy_Protocol protocol = Proxy_Protocol::off; // of its pair: what to probe for
+		bool watch_lag = false;   // max_replication_lag > 0 somewhere
 		std::shared_ptr<Server_Health> health;
 	};
 	std::vector<Watched_Server> watched_servers() const;

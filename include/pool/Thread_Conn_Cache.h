@@ -26,10 +26,18 @@ public:
 	// The connection of `server` with this key that is closest to `parameters_hash`; null: none.
 	std::unique_ptr<PgSQL_Connection> take(PgSQL_SrvC& server, const Conn_Key& key,
 	                                       uint64_t parameters_hash);
+	bool has(const PgSQL_SrvC& server) const {
+		return by_server_.find(const_cast<PgSQL_SrvC*>(&server)) != by_server_.end();
+	}
 	// Keeps a clean idle connection, or passes it on when the server is waited for or not ONLINE.
 	void put(std::unique_ptr<PgSQL_Connection> connection, int64_t now_us);
 	// Closes a connection that cannot be reused and frees its slot.
 	static void destroy(std::unique_ptr<PgSQL_Connection> connection);
+
+	// Adds what the connection counted by itself to its server's shared counters.
+	static void flush_counters(PgSQL_Connection& connection);
+	// The same for every connection kept here.
+	void flush_all_counters();
 
 	// Hands everything of `server` (null: of all servers) to the shared lists.
 	void give_back(PgSQL_SrvC* server);

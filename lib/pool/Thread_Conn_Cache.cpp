@@ -22,6 +22,7 @@ Thread_Conn_Cache::~Thread_Conn_Cache() {
 
 void Thread_Conn_Cache::destroy(std::unique_ptr<PgSQL_Connection> connection) {
 	const Server_Ptr server = connection->server_ptr();
+	flush_counters(*connection);
 	connection.reset();
 	server->drop_used();
 }
@@ -86,8 +87,27 @@ void Thread_Conn_Cache::put(std::unique_ptr<PgSQL_Connection> connection, int64_
 	++size_;
 }
 
+void Thread_Conn_Cache::flush_counters(PgSQL_Connection& connection) {
+	Server_Counters& counters = connection.server().counters;
+	counters.queries.fetch_add(connection.uncounted_queries, std::memory_order_relaxed);
+	counters.bytes_sent.fetch_add(connection.uncounted_sent, std::memory_order_relaxed);
+	counters.bytes_received.fetch_add(connection.uncounted_received, std::memory_order_relaxed);
+	connection.uncounted_queries = 0;
+	connection.uncounted_sent = 0;
+	connection.uncounted_received = 0;
+}
+
+void Thread_Conn_Cache::flush_all_counters() {
+	for (const auto& [server, connections] : by_server_) {
+		for (const auto& connection : connections) {
+			flush_counters(*connection);
+		}
+	}
+}
+
 void Thread_Conn_Cache::pass_on(std::unique_ptr<PgSQL_Connection> connection) {
 	connection->detach();
+	flush_counters(*connection);
 	const Server_Ptr server = connection->server_ptr();
 	// What comes back is to be closed; its slot is free already.
 	server->give_back(std::move(connection));

@@ -1,0 +1,360 @@
+// One client's conversation, from accept to close. Owned by a worker; its thread only.
+//
+//	connecting_client --login--> waiting_client_data <----------------------------+
+//	                                |  a statement                                |
+//	                                v                                             |
+//	                        (route, choose a server)                              |
+//	            full |              | a new one        | pooled                   |
+//	                 v              v                  v                          |
+//	          waiting_server  connecting_server  processing_statement --- ReadyForQuery
+//	                 |              |                  ^   replica_with_wait ------+
+//	                 +--------------+------------------+        |
+//	                 ^                                          | replica failed, nothing sent
+//	                 +------------------------------------------+
+//	any --> ended (deleted by the worker at the end of the pass)
+//
+// State by state:
+//   connecting_client    waits for startup packets; stream_ is all there is; login deadline runs
+//   waiting_client_data  waits for the client; backend_ is set exactly when a transaction is open
+//                        or the session is pinned
+//   waiting_server       parked at a server's queue, or waiting for any server to come online;
+//                        request_ is whole in in_; acquire deadline runs
+//   connecting_server    backend_ is logging in; acquire deadline runs
+//   processing_statement request_ was sent to backend_; ends at its last ReadyForQuery
+//   replica_with_wait    the same on a replica that first waits for a position; wait deadline runs
+//
+// Invariants (checked after every step in debug builds)
+//   1. ended: no stream, no backend_.
+//   2. processing_statement, replica_with_wait, connecting_server: backend_ is set.
+//   3. waiting_client_data: no reply is outstanding, request_ is empty.
+//   4. request bytes [in_begin_, request_end_) stay in in_ until the answer is complete or has
+//      begun to reach the client; nothing is retried after that.
+#pragma once
+
+#include "auth/Auth_Flow.h"
+#include "backend/PgSQL_Connection.h"
+#include "forward/Backend_Scanner.h"
+#include "net/PgSQL_Data_Stream.h"
+#include "protocol/Backend_Messages.h"
+#include "protocol/Frontend_Messages.h"
+#include "protocol/Ready_Tail.h"
+#include "protocol/Startup.h"
+#include "route/Route_Plan.h"
+#include "session/Session_Request.h"
+#include "session/Worker_Context.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace proxy {
+
+enum class Session_State : uint8_t {
+	connecting_client,
+	waiting_client_data,
+	waiting_server,
+	connecting_server,
+	processing_statement,
+	replica_with_wait,
+	ended,
+};
+const char* name_of(Session_State state);
+
+// Each way a session can end; one log line names it.
+enum class Session_End : uint8_t {
+	client_terminated, // Terminate message
+	client_vanished,   // socket closed
+	login_failed,
+	login_timeout,
+	protocol_violation,
+	cancel_request_served,
+	killed,
+	idle_timeout,
+	server_lost,
+	shutdown,
+};
+const char* name_of(Session_End end);
+
+class PgSQL_Session final : private Stream_Handler, private Backend_Handler {
+public:
+	struct Peer {
+		std::string host; // numeric; empty: Unix socket
+		int port = 0;
+		std::string local_host; // where the client connected to
+		int local_port = 0;
+	};
+
+	PgSQL_Session(Worker_Context& worker, uint32_t id, int fd, Peer peer);
+	~PgSQL_Session();
+	PgSQL_Session(const PgSQL_Session&) = delete;
+	PgSQL_Session& operator=(const PgSQL_Session&) = delete;
+
+	uint32_t id() const { return id_; }
+	Session_State state() const { return state_; }
+
+	// From the worker.
+	void on_delivery(std::unique_ptr<PgSQL_Connection> connection);
+	// Looks at every deadline of the session; called about when wake_by() asked, and each second.
+	void on_deadline();
+	// A cancel request for this session: true when `key` is ours.
+	bool cancel(std::string_view key);
+	void kill();
+	// The proxy goes down: an idle session ends, another one after its transaction.
+	void shut_down();
+
+	// For stats_pgsql_processlist.
+	struct Info {
+		uint32_t id = 0;
+		std::string user;
+		std::string database;
+		std::string client_host;
+		int client_port = 0;
+		int hostgroup = -1;
+		std::string server_host;
+		int server_port = 0;
+		int server_pid = 0;
+		std::string command;
+		int64_t time_ms = 0;
+		std::string info;
+		uint32_t pinned = 0;
+		std::string route_reason;
+	};
+	Info info() const;
+	size_t memory_bytes() const;
+
+private:
+	// ---- PgSQL_Session.cpp: life, input, states ----
+	void on_stream_readable() override;
+	void on_stream_drained() override;
+	void on_stream_broken() override;
+	void set_state(Session_State to);
+	void check_invariants() const;
+	void end(Session_End how);
+	void process_input();
+	void drop_consumed_input();
+	bool dispatch_frame();
+	std::span<const uint8_t> unread() const;
+	void fatal(Error error, Session_End how);
+	void send_to_client(std::string_view bytes);
+	void answer_error(const Error& error);
+	void release_backend();
+	void discard_backend();
+	void check_backpressure();
+
+	// ---- _Startup ----
+	bool process_startup();
+	bool on_startup_packet(const Startup_Packet& packet);
+	bool refuse_startup(const Error& error);
+	bool on_ssl_request(const Startup_Packet& packet);
+	bool begin_login(const Startup_Packet& packet);
+	bool take_startup_parameters(const Startup_Packet& packet);
+	bool start_authentication();
+	bool on_password(const Frame& frame);
+	bool after_auth(Auth_Flow::Status status, std::string& out);
+	void finish_login(std::string& out);
+	bool admit(std::string& out);
+
+	// ---- _Simple_Query ----
+	void begin_simple(const Frame& frame);
+	void begin_function_call(const Frame& frame);
+	bool is_proxy_statement(const Statement_Class& statement) const;
+	bool answer_locally(const Statement_Class& statement);
+	bool answer_proxy_setting(const Set_Item& item);
+	bool answer_show(const Statement_Class& statement);
+	void complete_locally(std::string_view tag);
+	bool apply_rules(std::string_view sql);
+	void plan_and_start(std::string_view sql);
+
+	// ---- _Extended ----
+	bool begin_extended();
+	bool continue_extended();
+	size_t extended_batch_end(size_t from, bool& closed) const;
+	void classify_extended(size_t from, size_t to);
+	bool translate_extended(size_t from, size_t to, std::string& out);
+	bool translate_frame(const Frame& frame, std::string_view raw, std::string& out);
+	bool translate_parse(const Frame& frame, std::string& out);
+	bool translate_bind(const Frame& frame, std::string& out);
+	bool translate_describe(const Frame& frame, std::string& out);
+	bool translate_execute(const Frame& frame, std::string_view raw, std::string& out);
+	bool translate_close(const Frame& frame, std::string& out);
+	bool answer_poisoned_batch();
+	Statement_Analysis_Ptr open_batch(const Statement_Analysis_Ptr& chosen) const;
+	const Prepared_Statement* find_statement(std::string_view name) const;
+	Operation& queue(Operation_Kind kind);
+	void queue_local(Operation_Kind kind);
+	bool is_parse_queued(uint64_t statement_id) const;
+	void evict_statement(std::string& out);
+	void ensure_statement(const Prepared_Statement_Ptr& statement, std::string& out);
+	void ensure_unnamed(std::string& out);
+
+	// ---- _Connecting ----
+	void start_request();
+	bool acquire_backend();
+	enum class Pick : uint8_t { ready, waiting, next_try };
+	Pick try_server(PgSQL_SrvC& server);
+	void begin_connect(PgSQL_SrvC& server);
+	void park(PgSQL_SrvC* server);
+	void unpark();
+	bool fall_back_to_writer(Route_Reason reason);
+	PgSQL_SrvC* busy_server(const Hostgroup& hostgroup);
+	// Client address stated to PolarDB servers (wire.md, section 1.2).
+	struct Identity {
+		std::string host;
+		int port = 0;
+	};
+	const Identity& identity() const;
+	Conn_Key key_for(const PgSQL_SrvC& server) const;
+	Connect_Request connect_request_for(const PgSQL_SrvC& server) const;
+	Proxy_Protocol protocol_for(int hostgroup) const;
+	void take_backend(std::unique_ptr<PgSQL_Connection> connection);
+	void on_backend_connected(PgSQL_Connection& connection, Result<void> outcome) override;
+	void on_backend_drained(PgSQL_Connection& connection) override;
+	void no_server(std::string_view why);
+
+	// ---- _Executing ----
+	void dispatch();
+	bool append_parameter_sync(std::string& out);
+	void send_request(std::string& out);
+	void append_wait_simple(std::string& prefix) const;
+	std::string wait_mode_word() const;
+	bool needs_wait() const;
+	void count_query();
+	void append_wait_extended(std::string& out);
+	void on_backend_readable(PgSQL_Connection& connection) override;
+	void on_backend_broken(PgSQL_Connection& connection) override;
+	void forward_copy_data();
+	void complete_request();
+	void account_statement(const Statement_Analysis& analysis, uint64_t rows_sent,
+	                       uint64_t rows_affected);
+
+	// ---- _Replies: what the scanner shows ----
+	friend class Backend_Scanner;
+	Message_Fate on_message(char type, std::span<const uint8_t> body);
+	Message_Fate on_row(char type);
+	bool emit(const char* bytes, size_t length);
+	bool emit_copy(std::string_view bytes);
+	bool flush_pieces();
+	void emit_pending_local();
+	bool retriable_on_writer(std::string_view sqlstate) const;
+	Message_Fate on_hidden_cycle(char type, std::span<const uint8_t> body);
+	Message_Fate on_operation_reply(char type, std::span<const uint8_t> body);
+	Message_Fate on_command_complete(std::span<const uint8_t> body);
+	Message_Fate on_error(std::span<const uint8_t> body);
+	Message_Fate on_ready(std::span<const uint8_t> body);
+	Message_Fate on_copy_in();
+	void on_parse_complete(Operation& operation);
+	void forget_unconfirmed_parses();
+	void pop_operation();
+
+	// ---- _State: transactions, parameters, positions ----
+	void note_statement_done(const Statement_Analysis& analysis, std::string_view tag);
+	void note_parameters(const Statement_Class& statement);
+	void note_transaction_status(char status);
+	void learn_position(std::span<const uint8_t> ready_body);
+	void reset_session_state();
+	void rollback_parameters(const Parameter_Set& to);
+	void note_savepoint(const Statement_Class& statement);
+
+	// ---- _Cancel ----
+	void cancel_statement();
+
+	// ---- _Retry ----
+	bool may_retry() const;
+	void retry_elsewhere(Route_Reason reason);
+	void on_backend_lost(std::string_view what);
+	void on_idle_backend_lost();
+	void finish_hidden_sync();
+	void restart_request();
+
+	Worker_Context& worker_;
+	const uint32_t id_;
+	const Peer peer_;
+	Session_State state_ = Session_State::connecting_client;
+	PgSQL_Data_Stream stream_;
+
+	// Input: bytes not yet done with are [in_begin_, in_.size()).
+	std::string in_;
+	size_t in_begin_ = 0;
+	size_t request_end_ = 0;
+
+	// Login.
+	std::unique_ptr<Auth_Flow> auth_;
+	User_Entry_Ptr user_;
+	std::string username_;
+	std::string database_;
+	std::string cancel_key_;
+	bool counted_ = false; // in the connection limits
+	bool logged_in_ = false;
+	bool negotiate_ = false;
+	bool tls_was_asked_ = false; // by an SSLRequest, not directly
+	std::vector<std::string> refused_options_;
+	int64_t started_us_ = 0;
+	int64_t last_activity_us_ = 0;
+
+	// Parameters: what the client asked for at startup and what it wants now.
+	Parameter_Set startup_parameters_;
+	Parameter_Set wanted_;
+	Parameter_Set committed_; // wanted_ as of the last commit; meaningful inside a transaction
+	bool sets_in_transaction_ = false;
+	bool standard_conforming_strings_ = true;
+	Route_Mode route_mode_ = Route_Mode::automatic;
+	Consistency_Mode consistency_ = Consistency_Mode::inherit;
+
+	// Prepared statements by the client's names; the unnamed one apart.
+	std::map<std::string, Prepared_Statement_Ptr, std::less<>> statements_;
+	std::map<std::string, Prepared_Statement_Ptr, std::less<>> portals_;
+	Prepared_Statement_Ptr unnamed_; // sql, types and analysis of the last unnamed Parse
+	uint64_t unnamed_id_ = 0;        // 0: none
+	Prepared_Statement_Ptr unnamed_portal_;
+
+	// The statement under way.
+	Session_Request request_;
+	Backend_Scanner scanner_;
+	Output_Pieces pieces_;
+	bool skip_to_sync_ = false;
+	std::string batch_sql_; // extended: text of the batch's last statement, for the rules
+	int64_t next_query_flag_in_ = 0;
+
+	// Server side.
+	std::unique_ptr<PgSQL_Connection> backend_;
+	std::shared_ptr<std::atomic<bool>> cancel_done_;
+	Server_Ptr parked_at_;
+	std::string last_connect_error_;
+	mutable Identity identity_;
+	// key_for() is asked once a statement; it changes only with users and protocol.
+	mutable Conn_Key cached_key_;
+	mutable Proxy_Protocol cached_key_protocol_ = Proxy_Protocol::off;
+	mutable std::shared_ptr<const Users_Snapshot> cached_key_version_;
+	char transaction_status_ = 'I';
+	bool poisoned_ = false; // the server of an open transaction was lost
+	uint32_t pinned_ = 0;   // Sticky_Bit set
+
+	// Positions learnt from each pair's servers (routing.md, section 4); nearly always one entry.
+	// All of them are monotonic, and dropped when the pair's writer changes (epoch).
+	struct Positions {
+		int writer_hostgroup = 0;
+		uint64_t epoch = 0;
+		uint64_t write_lsn = 0;
+		uint64_t observed_lsn = 0;
+		bool write_unknown = false;
+		bool observed_unknown = false;
+	};
+	std::vector<Positions> positions_;
+	Positions* positions_of(const Hostgroup_Pair& pair);
+	const Positions* find_positions(int hostgroup);
+
+	// Tracked parameters as of each SAVEPOINT of the open transaction.
+	std::vector<std::pair<std::string, Parameter_Set>> savepoints_;
+	bool last_end_committed_ = false; // the transaction's last end said COMMIT
+
+	Route_Reason last_reason_ = Route_Reason::write;
+	std::string last_server_;
+	int last_server_port_ = 0;
+	int last_hostgroup_ = -1;
+	bool shutting_down_ = false;
+};
+
+} // namespace proxy

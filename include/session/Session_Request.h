@@ -1,0 +1,101 @@
+// One request of a client: a Query, or extended-protocol messages up to a Sync. Plain data of
+// PgSQL_Session.
+#pragma once
+
+#include "classify/Query_Processor.h"
+#include "prepared/PgSQL_STMT_Manager.h"
+#include "route/Route_Plan.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace proxy {
+
+enum class Request_Kind : uint8_t { none, simple, extended, function_call };
+
+// One message whose answer is outstanding, in the order of the answers.
+enum class Operation_Kind : uint8_t {
+	parse,
+	bind,
+	describe,
+	execute,
+	close,
+	sync,
+	query,         // a Query (or FunctionCall) behind extended messages without a Sync
+	copy_end,      // CopyDone or CopyFail sent along with the batch
+};
+
+struct Operation {
+	Operation_Kind kind = Operation_Kind::sync;
+	bool hidden = false; // the proxy's own: its answer is not for the client
+	bool local = false;  // not sent to the server: the proxy answers when its turn comes
+	// The server's "already exists" is to be reworded with the client's name.
+	bool duplicate_name = false;
+	Prepared_Statement_Ptr statement;
+	uint64_t unnamed_id = 0;  // parse of the unnamed statement
+	std::string client_name; // parse of a named statement
+};
+
+struct Session_Request {
+	Request_Kind kind = Request_Kind::none;
+	Statement_Analysis_Ptr analysis; // simple: the statement; extended: the worst of the batch
+	Statement_Class merged;          // extended, several statements: their worst case
+	const Statement_Class* statement = nullptr;
+	std::string rewritten;           // simple: after a rule's replace_pattern; empty: as it came
+	Query_Processor_Output rules;
+	Statement_Hints hints;
+	Route_Plan plan;
+	int64_t started_us = 0;
+	int64_t acquire_deadline_us = 0;
+	int64_t query_deadline_us = 0;
+	int64_t wait_deadline_us = 0;
+	int64_t retry_at_us = 0; // waiting for any server to come online
+	const void* excluded = nullptr; // server that failed this request
+	int reader_retries = 0;
+	int connect_attempts = 0;
+
+	// Answers.
+	int hidden_cycles = 0;    // whole hidden requests in front, each up to its ReadyForQuery
+	int hidden_commands = 0;  // leading results of the simple query that are the proxy's
+	bool syncing = false;     // only the hidden parameter batch was sent; the request follows it
+	bool hidden_failed = false;
+	std::string hidden_error; // ErrorResponse body of a hidden statement
+	bool sync_sent = false;   // extended: a Sync (or Query) is on its way
+	bool open = false;        // extended: ended with Flush, more messages may follow
+	bool result_started = false; // bytes of the answer went to the client
+	bool error_seen = false;
+	bool replaying = false; // translated a second time: names it made known are its own
+	bool retry_on_writer = false; // drop the answer up to ReadyForQuery, then run again
+	Route_Reason retry_reason = Route_Reason::retry_on_primary;
+	bool done = false;
+	bool copy_in = false;
+	size_t copy_left = 0; // bytes of the client's message under way to the server
+	std::string fatal_error; // body of a FATAL ErrorResponse: the connection closes next
+	bool waiting_for_position = false; // sent behind a wait
+	bool canceled = false;
+	bool timed_out = false;
+	uint64_t rows_sent = 0;
+	uint64_t rows_affected = 0;
+	// Types of local answers due behind the current message ('1' or '3' each).
+	std::string pending_local;
+	std::vector<Operation> operations;
+	size_t next_operation = 0;
+
+	bool has_operation() const { return next_operation < operations.size(); }
+	Operation& front() { return operations[next_operation]; }
+
+	// Ready for the next request; keeps the memory of small vectors and strings.
+	void clear() {
+		std::vector<Operation> kept = std::move(operations);
+		std::string local = std::move(pending_local);
+		kept.clear();
+		local.clear();
+		*this = Session_Request{};
+		operations = std::move(kept);
+		pending_local = std::move(local);
+	}
+};
+
+} // namespace proxy

@@ -1,0 +1,98 @@
+// What a session sees of its worker: the snapshots of this loop pass, the worker's own caches and
+// the few services that need another thread. Lives as long as the worker; its thread only.
+#pragma once
+
+#include "auth/PgSQL_Authentication.h"
+#include "classify/Query_Digest_Stats.h"
+#include "classify/Query_Processor.h"
+#include "config/Pgsql_Config.h"
+#include "net/Event_Loop.h"
+#include "net/Tls_Context.h"
+#include "pool/Hostgroup_View.h"
+#include "pool/PgSQL_HostGroups_Manager.h"
+#include "pool/Reader_Selection.h"
+#include "pool/Thread_Conn_Cache.h"
+#include "prepared/PgSQL_STMT_Manager.h"
+#include "session/Route_Counters.h"
+#include "stats/Worker_Counters.h"
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace proxy {
+
+class PgSQL_Session;
+
+// Counters that all workers change, at login and logout only. Relaxed: limits that may be off by
+// the logins in flight.
+struct Shared_Limits {
+	std::atomic<int64_t> client_connections{0};
+	std::atomic<uint64_t> next_session_id{0};
+};
+
+// What a session asks of its worker.
+class Session_Services {
+public:
+	// The session is over: deleted at the end of the loop pass.
+	virtual void session_ended(PgSQL_Session& session) = 0;
+	// A waiter for this session was queued at `server`; the delivery comes to on_delivery().
+	virtual void note_parked(PgSQL_Session& session, Server_Ptr server) = 0;
+	// The session no longer waits there.
+	virtual void forget_parked(PgSQL_Session& session) = 0;
+	virtual Pool_Waiter_Sink& waiter_sink() = 0;
+	// A client's CancelRequest: every worker looks for the session.
+	virtual void broadcast_cancel(uint32_t pid, const std::string& key) = 0;
+	// Sends a cancel to a server from a thread that may block; `done` becomes true when the
+	// server has closed the cancel's connection, or after its time limit.
+	virtual void send_cancel(PgSQL_Connection::Cancel_Target target,
+	                         std::shared_ptr<std::atomic<bool>> done) = 0;
+	// Keeps a connection until `done`, then pools it: a cancel for it is still on its way.
+	virtual void hold_until(std::unique_ptr<PgSQL_Connection> connection,
+	                        std::shared_ptr<std::atomic<bool>> done) = 0;
+	// on_deadline() of the session is to run at about this monotonic time.
+	virtual void wake_by(int64_t deadline_us) = 0;
+	// A server connection failed at the connection level: the monitor looks at once.
+	virtual void report_server_failure(const PgSQL_SrvC& server) = 0;
+
+protected:
+	~Session_Services() = default;
+};
+
+struct Worker_Context {
+	Event_Loop& loop;
+	Query_Processor& queries;
+	Query_Digest_Stats& digests;
+	Worker_Counters& counters;
+	Route_Counters& routes;
+	Thread_Conn_Cache& connections;
+	PgSQL_STMT_Manager& statements;
+	PgSQL_HostGroups_Manager& hostgroups;
+	Shared_Limits& limits;
+	Session_Services& services;
+
+	// Snapshots of this pass.
+	std::shared_ptr<const Pgsql_Config> config;
+	std::shared_ptr<const Hostgroup_View> view;
+	std::shared_ptr<const Users_Snapshot> users;
+	Tls_Context_Ptr tls;
+	std::shared_ptr<const std::map<std::string, std::string>> reported_parameters;
+
+	// Clock of this pass: monotonic microseconds, Unix seconds; and the pass's number.
+	int64_t now_us = 0;
+	int64_t now_s = 0;
+	uint64_t pass = 0;
+
+	// One read buffer for all descriptors of the worker: nothing is kept in it between calls.
+	std::vector<char> read_buffer;
+	// Reused for the bytes of one request to a server.
+	std::string send_buffer;
+	Random_Source random{1};
+	std::unordered_map<int, Selection_State> selection;
+};
+
+} // namespace proxy

@@ -1,0 +1,417 @@
+// From a routed request to a server connection: choose the server, take or open a connection to
+// it, wait in its queue, and give up in time.
+#include "session/PgSQL_Session.h"
+
+#include "base/Log.h"
+#include "protocol/PgSQL_Error_Helper.h"
+#include "session/Session_Limits.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <arpa/inet.h>
+
+namespace proxy {
+
+namespace {
+// Servers tried within one step before the session waits for the next pass.
+constexpr int kMaxTriesPerStep = 8;
+} // namespace
+
+// Routes request_ and gets it going; called for a new request and for a retry.
+void PgSQL_Session::start_request() {
+	Route_Request route;
+	route.statement = request_.statement;
+	route.rules = &request_.rules;
+	route.hints = request_.hints;
+	route.default_hostgroup = user_->default_hostgroup;
+	route.extended = request_.kind == Request_Kind::extended;
+	route.in_transaction = transaction_status_ == 'T';
+	route.failed_transaction = transaction_status_ == 'E';
+	route.transaction_persistent = user_->transaction_persistent;
+	route.transaction_hostgroup = backend_ == nullptr ? -1 : backend_->server().hostgroup_id;
+	route.pinned = pinned_;
+	route.mode = route_mode_;
+	route.session_consistency = consistency_;
+	const int wanted_hostgroup = request_.rules.destination_hostgroup >= 0
+	                                 ? request_.rules.destination_hostgroup
+	                                 : user_->default_hostgroup;
+	if (const Positions* known = find_positions(wanted_hostgroup)) {
+		route.write_lsn = known->write_lsn;
+		route.observed_lsn = known->observed_lsn;
+		route.write_unknown = known->write_unknown;
+		route.observed_unknown = known->observed_unknown;
+		route.lsn_epoch = known->epoch;
+	}
+	route.read_target_primary = worker_.config->policy.read_target == Read_Target::primary;
+	request_.plan = plan_route(route, *worker_.view);
+	request_.acquire_deadline_us =
+	    worker_.now_us + worker_.config->connect_timeout_server_max * kMicrosPerMilli;
+	restart_request();
+}
+
+// Gets a connection for request_.plan and sends; also the way back after a wait or a failure.
+void PgSQL_Session::restart_request() {
+	if (backend_ != nullptr && (request_.plan.keep_connection || transaction_status_ != 'I' ||
+	                            pinned_ != 0)) {
+		dispatch();
+		return;
+	}
+	if (acquire_backend()) {
+		dispatch();
+	}
+}
+
+bool PgSQL_Session::fall_back_to_writer(Route_Reason reason) {
+	if (!request_.plan.to_reader || request_.plan.fallback_hostgroup < 0) {
+		return false;
+	}
+	request_.plan.hostgroup = request_.plan.fallback_hostgroup;
+	request_.plan.to_reader = false;
+	request_.plan.wait = Wait_Kind::none;
+	request_.plan.reason = reason;
+	request_.excluded = nullptr;
+	return true;
+}
+
+// True: backend_ is ready for the request. False: the session waits, or has answered an error.
+bool PgSQL_Session::acquire_backend() {
+	worker_.counters.add(Counter::PgHGM_pgconnpoll_get);
+	for (int tries = 0; tries < kMaxTriesPerStep; ++tries) {
+		const Hostgroup* hostgroup = worker_.view->hostgroup(request_.plan.hostgroup);
+		Reader_Choice choice;
+		if (hostgroup != nullptr) {
+			Reader_Request wanted;
+			wanted.target_lsn =
+			    request_.plan.wait == Wait_Kind::target ? request_.plan.target_lsn : 0;
+			wanted.excluded = static_cast<const PgSQL_SrvC*>(request_.excluded);
+			wanted.replicas_only = request_.plan.to_reader;
+			wanted.now_us = worker_.now_us;
+			choice = choose_server(*hostgroup, wanted, worker_.selection[hostgroup->id],
+			                       worker_.random);
+		}
+		if (choice.server == nullptr && choice.why != Reader_Choice::Why::all_busy &&
+		    fall_back_to_writer(choice.why == Reader_Choice::Why::all_lagging
+		                            ? Route_Reason::replica_lag
+		                            : Route_Reason::no_replica)) {
+			continue;
+		}
+		if (choice.server == nullptr && choice.why == Reader_Choice::Why::all_busy) {
+			choice.server = busy_server(*hostgroup);
+		}
+		if (choice.server == nullptr) {
+			park(nullptr);
+			return false;
+		}
+		switch (try_server(*choice.server)) {
+		case Pick::ready:
+			return true;
+		case Pick::waiting:
+			return false;
+		case Pick::next_try:
+			break;
+		}
+	}
+	park(nullptr);
+	return false;
+}
+
+// All servers of the hostgroup are full: the one to wait for. One with an idle connection in this
+// worker's cache first (it counts as used there), else any that is online.
+PgSQL_SrvC* PgSQL_Session::busy_server(const Hostgroup& hostgroup) {
+	PgSQL_SrvC* any = nullptr;
+	uint64_t seen = 0;
+	for (const Server_Ptr& server : hostgroup.servers) {
+		if (server->status.load(std::memory_order_relaxed) != Server_Status::online ||
+		    server->weight.load(std::memory_order_relaxed) == 0 ||
+		    (request_.plan.to_reader && server->is_writer.load(std::memory_order_relaxed))) {
+			continue;
+		}
+		if (worker_.connections.has(*server)) {
+			return server.get();
+		}
+		if (worker_.random.below(++seen) == 0) {
+			any = server.get();
+		}
+	}
+	return any;
+}
+
+PgSQL_Session::Pick PgSQL_Session::try_server(PgSQL_SrvC& server) {
+	const Conn_Key key = key_for(server);
+	std::unique_ptr<PgSQL_Connection> connection =
+	    worker_.connections.take(server, key, wanted_.hash());
+	// A connection used in this very pass needs no look: the loop would have told.
+	if (connection != nullptr && connection->last_pass + 1 < worker_.pass &&
+	    connection->is_stale()) {
+		Thread_Conn_Cache::destroy(std::move(connection));
+		return Pick::next_try;
+	}
+	if (connection == nullptr) {
+		Pool_Waiter waiter;
+		waiter.key = key;
+		waiter.sink = &worker_.services.waiter_sink();
+		waiter.ticket = id_;
+		std::unique_ptr<PgSQL_Connection> evicted;
+		const Acquire_Status status = server.acquire(key, &waiter, connection, evicted);
+		evicted.reset();
+		switch (status) {
+		case Acquire_Status::connection:
+			if (connection->is_stale()) {
+				Thread_Conn_Cache::destroy(std::move(connection));
+				return Pick::next_try;
+			}
+			break;
+		case Acquire_Status::create:
+			begin_connect(server);
+			return Pick::waiting;
+		case Acquire_Status::busy:
+			park(&server);
+			return Pick::waiting;
+		case Acquire_Status::unavailable:
+			request_.excluded = &server;
+			return Pick::next_try;
+		}
+	}
+	worker_.counters.add(Counter::PgHGM_pgconnpoll_get_ok);
+	take_backend(std::move(connection));
+	return Pick::ready;
+}
+
+void PgSQL_Session::take_backend(std::unique_ptr<PgSQL_Connection> connection) {
+	backend_ = std::move(connection);
+	scanner_.reset();
+	if (backend_->attached()) {
+		backend_->set_handler(*this);
+	} else {
+		backend_->attach(worker_.loop, *this);
+	}
+}
+
+// ---- opening ----
+
+Proxy_Protocol PgSQL_Session::protocol_for(int hostgroup) const {
+	const Hostgroup_Pair* pair = worker_.view->pair_of_writer(hostgroup);
+	if (pair == nullptr) {
+		pair = worker_.view->pair_of_reader(hostgroup);
+	}
+	if (pair == nullptr || pair->check_type != Check_Type::polardb) {
+		return Proxy_Protocol::off;
+	}
+	switch (pair->protocol) {
+	case Proxy_Protocol::legacy:
+	case Proxy_Protocol::v15:
+	case Proxy_Protocol::v15_wait:
+		return pair->protocol;
+	case Proxy_Protocol::inherit:
+	case Proxy_Protocol::off:
+	case Proxy_Protocol::automatic:
+	case Proxy_Protocol::stock:
+		return Proxy_Protocol::off;
+	}
+	return Proxy_Protocol::off;
+}
+
+const PgSQL_Session::Identity& PgSQL_Session::identity() const {
+	if (identity_.host.empty()) {
+		const bool as_client =
+		    worker_.config->policy.identity_mode == Proxy_Identity_Mode::client;
+		if (as_client && !peer_.host.empty()) {
+			identity_ = {peer_.host, peer_.port};
+		} else if (!as_client && !peer_.local_host.empty()) {
+			identity_ = {peer_.local_host, peer_.local_port};
+		} else if (!worker_.config->polardb_proxy_identity_host.empty()) {
+			identity_ = {worker_.config->polardb_proxy_identity_host,
+			             static_cast<int>(worker_.config->polardb_proxy_identity_port)};
+		} else {
+			identity_ = {"127.0.0.1", 1}; // a Unix socket client of a proxy without an address
+		}
+	}
+	return identity_;
+}
+
+Conn_Key PgSQL_Session::key_for(const PgSQL_SrvC& server) const {
+	const Proxy_Protocol protocol = protocol_for(server.hostgroup_id);
+	if (cached_key_.hash != 0 && cached_key_protocol_ == protocol &&
+	    cached_key_version_ == worker_.users) {
+		return cached_key_;
+	}
+	Conn_Key key;
+	key.username = username_;
+	key.database = database_;
+	const std::string_view secret = user_->backend_secret.reveal();
+	key.credential = XXH3_64bits(secret.data(), secret.size());
+	key.generation = static_cast<uint32_t>(protocol) << 24;
+	if (protocol != Proxy_Protocol::off) {
+		const std::string who = identity().host + ":" + std::to_string(identity().port);
+		key.generation |= static_cast<uint32_t>(XXH3_64bits(who.data(), who.size())) & 0xffffffU;
+	}
+	key.seal();
+	cached_key_ = key;
+	cached_key_protocol_ = protocol;
+	cached_key_version_ = worker_.users;
+	return key;
+}
+
+Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) const {
+	Connect_Request request;
+	request.host = server.hostname;
+	request.address = server.address();
+	request.port = server.port;
+	request.key = key_for(server);
+	request.password = user_->backend_secret;
+	request.use_ssl = server.use_ssl.load(std::memory_order_relaxed) != 0;
+	if (request.use_ssl) {
+		request.ssl = worker_.hostgroups.ssl_params(server.hostname, server.port, username_);
+	}
+	request.protocol = protocol_for(server.hostgroup_id);
+	request.identity_host = identity().host;
+	request.identity_port = identity().port;
+	if (worker_.config->use_tcp_keepalive) {
+		request.keepalive_idle_s = worker_.config->tcp_keepalive_time;
+	}
+	return request;
+}
+
+// A slot of `server` is reserved: opens a connection in it.
+void PgSQL_Session::begin_connect(PgSQL_SrvC& server) {
+	Server_Ptr owner;
+	for (const Server_Ptr& candidate :
+	     worker_.view->hostgroup(server.hostgroup_id)->servers) {
+		if (candidate.get() == &server) {
+			owner = candidate;
+		}
+	}
+	if (!user_->has_backend || user_->backend_secret.empty()) {
+		server.drop_used();
+		no_server("user \"" + username_ + "\" has no backend credentials in pgsql_users");
+		return;
+	}
+	++request_.connect_attempts;
+	backend_ = std::make_unique<PgSQL_Connection>(std::move(owner), connect_request_for(server),
+	                                              worker_.now_us);
+	scanner_.reset();
+	set_state(Session_State::connecting_server);
+	worker_.services.wake_by(worker_.now_us +
+	                         worker_.config->connect_timeout_server * kMicrosPerMilli);
+	if (backend_->state() == Connection_State::dead) {
+		on_backend_connected(*backend_, make_error(backend_->error_sqlstate(), backend_->error()));
+		return;
+	}
+	backend_->attach(worker_.loop, *this);
+}
+
+void PgSQL_Session::on_backend_connected(PgSQL_Connection& connection, Result<void> outcome) {
+	PgSQL_SrvC& server = connection.server();
+	if (outcome.ok()) {
+		server.counters.connect_ok.fetch_add(1, std::memory_order_relaxed);
+		worker_.counters.add(Counter::Server_Connections_created);
+		if (connection.sends_lsn()) {
+			server.health->note_lsn(
+			    normalise_lsn(connection.login_lsn(),
+			                  server.health->wal_segment_size.load(std::memory_order_relaxed)),
+			    worker_.now_us);
+		}
+		dispatch();
+		return;
+	}
+	server.counters.connect_err.fetch_add(1, std::memory_order_relaxed);
+	worker_.counters.add(Counter::Server_Connections_aborted);
+	static thread_local Log_Rate_Limit limit(5);
+	if (limit.allow()) {
+		log_error("connection to {}:{} (hostgroup {}) as {} failed: {}", server.hostname,
+		          server.port, server.hostgroup_id, username_, outcome.error().message);
+	}
+	worker_.hostgroups.note_connect_error(server, worker_.now_us);
+	worker_.services.report_server_failure(server);
+	const std::string reason = outcome.error().message;
+	request_.excluded = &server;
+	discard_backend();
+	if (request_.connect_attempts > worker_.config->connect_retries_on_failure) {
+		if (!fall_back_to_writer(Route_Reason::no_replica)) {
+			no_server(reason);
+			return;
+		}
+		request_.connect_attempts = 0;
+	}
+	set_state(Session_State::waiting_server);
+	last_connect_error_ = reason;
+	// Not at once: a server that refuses connections would be asked in a tight loop.
+	request_.retry_at_us =
+	    worker_.now_us + std::max<int64_t>(1, worker_.config->connect_retries_delay) *
+	                         kMicrosPerMilli;
+	worker_.services.wake_by(request_.retry_at_us);
+}
+
+// ---- waiting ----
+
+// Waits at `server`'s queue (already queued there), or, without one, for any server to be usable.
+void PgSQL_Session::park(PgSQL_SrvC* server) {
+	if (state_ != Session_State::waiting_server) {
+		set_state(Session_State::waiting_server);
+		worker_.counters.add(Counter::Server_Connections_delayed);
+	}
+	if (server == nullptr) {
+		request_.excluded = nullptr;
+		request_.retry_at_us = worker_.now_us + kNoServerRetryUs;
+		worker_.services.wake_by(request_.retry_at_us);
+		return;
+	}
+	request_.retry_at_us = 0;
+	for (const Server_Ptr& candidate :
+	     worker_.view->hostgroup(server->hostgroup_id)->servers) {
+		if (candidate.get() == server) {
+			parked_at_ = candidate;
+		}
+	}
+	worker_.services.note_parked(*this, parked_at_);
+	worker_.services.wake_by(request_.acquire_deadline_us);
+}
+
+void PgSQL_Session::unpark() {
+	if (parked_at_ == nullptr) {
+		return;
+	}
+	parked_at_->cancel_wait(&worker_.services.waiter_sink(), id_);
+	parked_at_.reset();
+	worker_.services.forget_parked(*this);
+}
+
+// From another worker or from this one: a connection, or news that a slot may be free.
+void PgSQL_Session::on_delivery(std::unique_ptr<PgSQL_Connection> connection) {
+	parked_at_.reset();
+	worker_.services.forget_parked(*this);
+	if (state_ != Session_State::waiting_server) {
+		if (connection != nullptr) {
+			worker_.connections.put(std::move(connection), worker_.now_us);
+		}
+		return;
+	}
+	if (connection == nullptr) {
+		restart_request();
+		return;
+	}
+	if (connection->is_stale()) {
+		Thread_Conn_Cache::destroy(std::move(connection));
+		restart_request();
+		return;
+	}
+	take_backend(std::move(connection));
+	dispatch();
+}
+
+// No server connection: the answer names whether the servers are down or only busy.
+void PgSQL_Session::no_server(std::string_view why) {
+	unpark();
+	Error error = make_error("08001", "Max connect timeout reached while reaching hostgroup " +
+	                                      std::to_string(request_.plan.hostgroup) + " after " +
+	                                      std::to_string((worker_.now_us - request_.started_us) /
+	                                                     kMicrosPerMilli) +
+	                                      "ms");
+	error.detail = why;
+	worker_.counters.add(Counter::max_connect_timeouts);
+	answer_error(error);
+	process_input();
+}
+
+} // namespace proxy

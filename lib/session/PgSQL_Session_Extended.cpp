@@ -1,0 +1,518 @@
+// The extended protocol: a batch of messages up to Sync (or Flush) is classified as one, sent to one
+// server connection with the client's statement names translated, and answered in order.
+#include "session/PgSQL_Session.h"
+
+#include "base/Check.h"
+#include "protocol/PgSQL_Protocol.h"
+#include "session/Session_Limits.h"
+
+#include <algorithm>
+
+namespace proxy {
+
+namespace {
+const Statement_Analysis_Ptr& unknown_analysis() {
+	static const Statement_Analysis_Ptr unknown = std::make_shared<Statement_Analysis>();
+	return unknown;
+}
+
+std::string_view frame_bytes(const std::string& buffer, size_t at, const Frame& frame) {
+	return std::string_view(buffer).substr(at, frame.size);
+}
+
+// Unnamed statements of all sessions, so that a server connection can tell whose it holds.
+std::atomic<uint64_t> next_unnamed_id{1};
+} // namespace
+
+// ---- batches ----
+
+// End of the batch that starts at `from`: behind Sync, Flush, or a Query. `closed`: the batch ends
+// the request (Sync or Query). 0: it is not there yet.
+size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) const {
+	size_t at = from;
+	closed = false;
+	while (true) {
+		Frame frame;
+		const std::string_view rest = std::string_view(in_).substr(at);
+		const Frame_Status status =
+		    next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()},
+		               kMaxFrameLength, frame);
+		if (status != Frame_Status::complete) {
+			// A long pipeline without Sync goes out in pieces.
+			return at - from > kMaxBatchBytes ? at : 0;
+		}
+		at += frame.size;
+		switch (frame.type) {
+		case 'S':
+		case 'Q':
+		case 'F':
+			closed = true;
+			return at;
+		case 'H':
+			return at;
+		case 'X':
+			return at - frame.size > from ? at - frame.size : 0;
+		default:
+			break;
+		}
+	}
+}
+
+// True: a batch was taken (or refused); false: more bytes are needed.
+bool PgSQL_Session::begin_extended() {
+	bool closed = false;
+	const size_t end = extended_batch_end(in_begin_, closed);
+	if (end == 0) {
+		return false;
+	}
+	Frame first;
+	next_frame(unread(), kMaxFrameLength, first);
+	if (skip_to_sync_ || (first.type == 'S' && backend_ == nullptr)) {
+		// The Sync that ends a refused batch, or one with nothing before it.
+		skip_to_sync_ = false;
+		in_begin_ += first.size;
+		std::string out;
+		append_ready_for_query(
+		    out, static_cast<Transaction_Status>(poisoned_ ? 'E' : transaction_status_));
+		send_to_client(out);
+		return state_ != Session_State::ended;
+	}
+	if (first.type == 'H' && backend_ == nullptr) {
+		in_begin_ += first.size; // nothing to flush
+		return true;
+	}
+	request_.clear();
+	request_.kind = Request_Kind::extended;
+	request_.started_us = worker_.now_us;
+	request_end_ = end;
+	request_.open = !closed;
+	worker_.counters.add(Counter::Questions);
+	classify_extended(in_begin_, end);
+	if (state_ == Session_State::ended) {
+		return false;
+	}
+	if (poisoned_) {
+		if (answer_poisoned_batch()) {
+			return state_ != Session_State::ended;
+		}
+	}
+	plan_and_start(request_.analysis->digest_text.empty() ? std::string_view()
+	                                                      : std::string_view(batch_sql_));
+	return state_ != Session_State::ended;
+}
+
+// In a transaction whose server is gone: COMMIT and ROLLBACK end it, everything else is refused.
+bool PgSQL_Session::answer_poisoned_batch() {
+	const Statement_Kind kind = request_.statement->kind;
+	if (kind != Statement_Kind::rollback && kind != Statement_Kind::commit) {
+		worker_.counters.add(Counter::pgsql_tx_poisoned_rejected_statements_total);
+		if (!request_.open) {
+			request_.sync_sent = true; // the batch's own Sync is answered with the error
+		}
+		answer_error(make_error("25P02", "current transaction is aborted, commands ignored until "
+		                                 "end of transaction block"));
+		return true;
+	}
+	// A fresh connection answers ROLLBACK outside a transaction with a warning: good enough.
+	poisoned_ = false;
+	transaction_status_ = 'I';
+	wanted_ = committed_;
+	worker_.counters.add(Counter::pgsql_tx_poisoned_recovered_total);
+	return false;
+}
+
+// More messages of a request that was sent without Sync.
+bool PgSQL_Session::continue_extended() {
+	while (request_.open && request_end_ < in_.size()) {
+		bool closed = false;
+		const size_t end = extended_batch_end(request_end_, closed);
+		if (end == 0) {
+			return false;
+		}
+		const size_t from = request_end_;
+		request_end_ = end;
+		request_.open = !closed;
+		std::string& out = worker_.send_buffer;
+		out.clear();
+		if (!translate_extended(from, end, out)) {
+			return false;
+		}
+		if (!out.empty() && !backend_->send(out)) {
+			on_backend_lost(backend_->error());
+			return false;
+		}
+		if (state_ == Session_State::ended) {
+			return false;
+		}
+		if (request_.result_started) {
+			in_begin_ = end; // no retry any more: the bytes are not needed
+		}
+	}
+	return true;
+}
+
+// What the batch as a whole is: a read only if each of its statements is one.
+void PgSQL_Session::classify_extended(size_t from, size_t to) {
+	Statement_Analysis_Ptr chosen;
+	size_t statements = 0;
+	batch_sql_.clear();
+	const auto consider = [&](const Statement_Analysis_Ptr& analysis) {
+		++statements;
+		if (chosen == nullptr || (chosen->statement.is_read() && !analysis->statement.is_read())) {
+			chosen = analysis;
+		}
+	};
+	for (size_t at = from; at < to;) {
+		Frame frame;
+		const std::string_view rest = std::string_view(in_).substr(at);
+		next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength,
+		           frame);
+		at += frame.size;
+		Parse_View parse_view;
+		Bind_View bind_view;
+		Describe_View describe_view;
+		if (frame.type == 'P' && parse(frame.body, parse_view)) {
+			consider(worker_.queries.analyse(parse_view.sql, standard_conforming_strings_));
+			batch_sql_ = parse_view.sql;
+		} else if (frame.type == 'B' && parse(frame.body, bind_view)) {
+			if (const Prepared_Statement* known = find_statement(bind_view.statement)) {
+				consider(known->analysis);
+				batch_sql_ = known->sql;
+			} else if (statements == 0) {
+				consider(unknown_analysis());
+			}
+		} else if (frame.type == 'D' && parse(frame.body, describe_view) &&
+		           describe_view.kind == Target_Kind::statement) {
+			if (const Prepared_Statement* known = find_statement(describe_view.name)) {
+				consider(known->analysis);
+				batch_sql_ = known->sql;
+			}
+		} else if (frame.type == 'Q' || frame.type == 'F') {
+			consider(unknown_analysis());
+		}
+	}
+	// An open batch may go on with anything, so it is not a read.
+	request_.analysis = chosen == nullptr || request_.open ? open_batch(chosen) : chosen;
+	request_.statement = &request_.analysis->statement;
+}
+
+// Statement of a batch that is not complete: what it begins with, but never a read.
+Statement_Analysis_Ptr PgSQL_Session::open_batch(const Statement_Analysis_Ptr& chosen) const {
+	if (chosen == nullptr || !chosen->statement.is_read()) {
+		return chosen == nullptr ? unknown_analysis() : chosen;
+	}
+	auto copy = std::make_shared<Statement_Analysis>(*chosen);
+	copy->statement.veto = Read_Veto::unparsed;
+	return copy;
+}
+
+const Prepared_Statement* PgSQL_Session::find_statement(std::string_view name) const {
+	if (name.empty()) {
+		return unnamed_.get();
+	}
+	const auto found = statements_.find(name);
+	return found == statements_.end() ? nullptr : found->second.get();
+}
+
+// ---- translation ----
+
+bool PgSQL_Session::translate_extended(size_t from, size_t to, std::string& out) {
+	for (size_t at = from; at < to;) {
+		Frame frame;
+		const std::string_view rest = std::string_view(in_).substr(at);
+		const Frame_Status status =
+		    next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()},
+		               kMaxFrameLength, frame);
+		if (PROXY_BUG(status != Frame_Status::complete)) {
+			end(Session_End::protocol_violation);
+			return false;
+		}
+		if (!translate_frame(frame, frame_bytes(in_, at, frame), out)) {
+			fatal(make_error("08P01", std::string("invalid message of type ") + frame.type),
+			      Session_End::protocol_violation);
+			return false;
+		}
+		at += frame.size;
+	}
+	return true;
+}
+
+// Appends what the server gets for one message and queues its answer. False: malformed.
+bool PgSQL_Session::translate_frame(const Frame& frame, std::string_view raw, std::string& out) {
+	if (request_.error_seen && frame.type != 'S') {
+		return true; // the server skips to Sync, so it need not see it
+	}
+	switch (frame.type) {
+	case 'P':
+		return translate_parse(frame, out);
+	case 'B':
+		return translate_bind(frame, out);
+	case 'D':
+		return translate_describe(frame, out);
+	case 'E':
+		return translate_execute(frame, raw, out);
+	case 'C':
+		return translate_close(frame, out);
+	case 'H':
+		out.append(raw);
+		// Local answers at the front are due now: the server has nothing to say.
+		if (!request_.pending_local.empty()) {
+			emit_pending_local();
+			return flush_pieces();
+		}
+		return true;
+	case 'S':
+		request_.sync_sent = true;
+		queue(Operation_Kind::sync);
+		out.append(raw);
+		return true;
+	case 'Q':
+	case 'F':
+		request_.sync_sent = true;
+		queue(Operation_Kind::query);
+		out.append(raw);
+		backend_->backend_state.unnamed_statement = 0;
+		return true;
+	case 'd':
+		out.append(raw);
+		return true;
+	case 'c':
+	case 'f':
+		queue(Operation_Kind::copy_end);
+		out.append(raw);
+		return true;
+	default:
+		return false;
+	}
+}
+
+Operation& PgSQL_Session::queue(Operation_Kind kind) {
+	Operation operation;
+	operation.kind = kind;
+	request_.operations.push_back(std::move(operation));
+	return request_.operations.back();
+}
+
+// A local answer: due at once when nothing is outstanding before it, else in its turn.
+void PgSQL_Session::queue_local(Operation_Kind kind) {
+	if (!request_.has_operation()) {
+		request_.pending_local.push_back(kind == Operation_Kind::parse ? '1' : '3');
+		return;
+	}
+	queue(kind).local = true;
+}
+
+bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
+	Parse_View view;
+	if (!parse(frame.body, view)) {
+		return false;
+	}
+	const Statement_Analysis_Ptr analysis =
+	    worker_.queries.analyse(view.sql, standard_conforming_strings_);
+	if (view.statement.empty()) {
+		auto statement = std::make_shared<Prepared_Statement>();
+		statement->sql = view.sql;
+		statement->parameter_types = view.parameter_types.wire();
+		statement->analysis = analysis;
+		unnamed_ = std::move(statement);
+		unnamed_id_ = next_unnamed_id.fetch_add(1, std::memory_order_relaxed);
+		append_parse(out, {}, view.sql, view.parameter_types);
+		queue(Operation_Kind::parse).unnamed_id = unnamed_id_;
+		return true;
+	}
+	const std::string name(view.statement);
+	const auto existing = statements_.find(name);
+	if (existing != statements_.end() && !request_.replaying) {
+		// Let the server refuse it, so that its transaction fails as it should.
+		ensure_statement(existing->second, out);
+		append_parse(out, existing->second->name, view.sql, view.parameter_types);
+		Operation& operation = queue(Operation_Kind::parse);
+		operation.duplicate_name = true;
+		operation.client_name = name;
+		return true;
+	}
+	const Prepared_Statement_Ptr statement =
+	    worker_.statements.get(view.sql, view.parameter_types.wire(), analysis);
+	statements_[name] = statement;
+	if (backend_->backend_state.statements.contains(statement->id) ||
+	    is_parse_queued(statement->id)) {
+		queue_local(Operation_Kind::parse);
+		return true;
+	}
+	append_parse(out, statement->name, view.sql, view.parameter_types);
+	Operation& operation = queue(Operation_Kind::parse);
+	operation.statement = statement;
+	operation.client_name = name;
+	return true;
+}
+
+bool PgSQL_Session::is_parse_queued(uint64_t statement_id) const {
+	for (size_t i = request_.next_operation; i < request_.operations.size(); ++i) {
+		const Operation& operation = request_.operations[i];
+		if (operation.kind == Operation_Kind::parse && operation.statement != nullptr &&
+		    operation.statement->id == statement_id) {
+			return true;
+		}
+	}
+	return false;
+}
+
+// The server connection has, or gets by a hidden Parse, this statement.
+void PgSQL_Session::ensure_statement(const Prepared_Statement_Ptr& statement, std::string& out) {
+	Backend_State& held = backend_->backend_state;
+	const auto found = held.statements.find(statement->id);
+	if (found != held.statements.end()) {
+		found->second = ++held.use_counter;
+		return;
+	}
+	if (is_parse_queued(statement->id)) {
+		return;
+	}
+	evict_statement(out);
+	append_parse(out, statement->name, statement->sql, Oid_List(statement->parameter_types));
+	Operation& operation = queue(Operation_Kind::parse);
+	operation.hidden = true;
+	operation.statement = statement;
+}
+
+// Closes the statement that was not used for longest when the connection holds as many as
+// pgsql-max_stmts_per_connection.
+void PgSQL_Session::evict_statement(std::string& out) {
+	auto& held = backend_->backend_state.statements;
+	if (held.size() < static_cast<size_t>(worker_.config->max_stmts_per_connection)) {
+		return;
+	}
+	const auto oldest =
+	    std::min_element(held.begin(), held.end(), [](const auto& left, const auto& right) {
+		    return left.second < right.second;
+	    });
+	append_close(out, Target_Kind::statement,
+	             std::string(kStatementPrefix) + std::to_string(oldest->first));
+	queue(Operation_Kind::close).hidden = true;
+	held.erase(oldest);
+}
+
+// The connection's unnamed statement is this session's, or there is none on both sides.
+void PgSQL_Session::ensure_unnamed(std::string& out) {
+	const uint64_t here = backend_->backend_state.unnamed_statement;
+	for (size_t i = request_.next_operation; i < request_.operations.size(); ++i) {
+		if (request_.operations[i].unnamed_id != 0 &&
+		    request_.operations[i].unnamed_id == unnamed_id_) {
+			return; // its Parse is on the way
+		}
+	}
+	if (unnamed_id_ != 0 && here == unnamed_id_) {
+		return;
+	}
+	if (unnamed_ == nullptr) {
+		// Somebody else's must not be reached: the server is to say that there is none.
+		append_close(out, Target_Kind::statement, {});
+		queue(Operation_Kind::close).hidden = true;
+		backend_->backend_state.unnamed_statement = 0;
+		return;
+	}
+	append_parse(out, {}, unnamed_->sql, Oid_List(unnamed_->parameter_types));
+	Operation& operation = queue(Operation_Kind::parse);
+	operation.hidden = true;
+	operation.unnamed_id = unnamed_id_;
+}
+
+bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
+	Bind_View view;
+	if (!parse(frame.body, view)) {
+		return false;
+	}
+	Prepared_Statement_Ptr statement;
+	std::string_view name = view.statement;
+	if (view.statement.empty()) {
+		ensure_unnamed(out);
+		statement = unnamed_;
+	} else {
+		const auto found = statements_.find(view.statement);
+		if (found != statements_.end()) {
+			statement = found->second;
+			ensure_statement(statement, out);
+			name = statement->name;
+		} else if (view.statement.starts_with(kStatementPrefix)) {
+			name = "polar_ps_"; // never a statement: the server says that it does not exist
+		}
+	}
+	if (view.portal.empty()) {
+		unnamed_portal_ = statement;
+	} else {
+		portals_[std::string(view.portal)] = statement;
+	}
+	append_bind_renamed(out, view, name);
+	queue(Operation_Kind::bind).statement = statement;
+	return true;
+}
+
+bool PgSQL_Session::translate_describe(const Frame& frame, std::string& out) {
+	Describe_View view;
+	if (!parse(frame.body, view)) {
+		return false;
+	}
+	std::string_view name = view.name;
+	if (view.kind == Target_Kind::statement) {
+		if (view.name.empty()) {
+			ensure_unnamed(out);
+		} else if (const auto found = statements_.find(view.name); found != statements_.end()) {
+			ensure_statement(found->second, out);
+			name = found->second->name;
+		} else if (view.name.starts_with(kStatementPrefix)) {
+			name = kStatementPrefix;
+		}
+	}
+	append_describe(out, view.kind, name);
+	queue(Operation_Kind::describe);
+	return true;
+}
+
+bool PgSQL_Session::translate_execute(const Frame& frame, std::string_view raw, std::string& out) {
+	Execute_View view;
+	if (!parse(frame.body, view)) {
+		return false;
+	}
+	out.append(raw);
+	Operation& operation = queue(Operation_Kind::execute);
+	if (view.portal.empty()) {
+		operation.statement = unnamed_portal_;
+	} else if (const auto found = portals_.find(view.portal); found != portals_.end()) {
+		operation.statement = found->second;
+	}
+	return true;
+}
+
+bool PgSQL_Session::translate_close(const Frame& frame, std::string& out) {
+	Close_View view;
+	if (!parse(frame.body, view)) {
+		return false;
+	}
+	if (view.kind == Target_Kind::statement) {
+		const auto found = statements_.find(view.name);
+		if (found != statements_.end()) {
+			// The server's statement serves other clients too; only the name goes.
+			statements_.erase(found);
+			queue_local(Operation_Kind::close);
+			return true;
+		}
+		if (view.name.empty()) {
+			unnamed_.reset();
+			unnamed_id_ = 0;
+			backend_->backend_state.unnamed_statement = 0;
+		} else if (view.name.starts_with(kStatementPrefix)) {
+			queue_local(Operation_Kind::close);
+			return true;
+		}
+	} else {
+		const auto found = portals_.find(view.name);
+		if (found != portals_.end()) {
+			portals_.erase(found);
+		}
+	}
+	append_close(out, view.kind, view.name);
+	queue(Operation_Kind::close);
+	return true;
+}
+
+} // namespace proxy

@@ -1,0 +1,352 @@
+// What the scanner shows of the server's answer, message by message: hide what is the proxy's own,
+// answer local operations in their turn, learn, and forward the rest.
+#include "session/PgSQL_Session.h"
+
+#include "base/Check.h"
+#include "protocol/PgSQL_Protocol.h"
+#include "session/Session_Limits.h"
+
+#include <algorithm>
+#include <array>
+
+namespace proxy {
+
+namespace {
+constexpr char kParseComplete[] = {'1', 0, 0, 0, 4};
+constexpr char kCloseComplete[] = {'3', 0, 0, 0, 4};
+constexpr char kReadyIdle[] = {'Z', 0, 0, 0, 5, 'I'};
+constexpr char kReadyTransaction[] = {'Z', 0, 0, 0, 5, 'T'};
+constexpr char kReadyFailed[] = {'Z', 0, 0, 0, 5, 'E'};
+
+std::string_view as_text(std::span<const uint8_t> body) {
+	return {reinterpret_cast<const char*>(body.data()), body.size()};
+}
+} // namespace
+
+bool PgSQL_Session::emit(const char* bytes, size_t length) {
+	request_.result_started = request_.result_started || request_.kind != Request_Kind::none;
+	if (pieces_.add(bytes, length)) {
+		return true;
+	}
+	return flush_pieces() && pieces_.add(bytes, length);
+}
+
+bool PgSQL_Session::emit_copy(std::string_view bytes) {
+	request_.result_started = request_.result_started || request_.kind != Request_Kind::none;
+	return flush_pieces() && stream_.send(bytes);
+}
+
+// Answers of local operations whose turn came with the last message.
+void PgSQL_Session::emit_pending_local() {
+	for (const char type : request_.pending_local) {
+		emit(type == '1' ? kParseComplete : kCloseComplete, sizeof(kParseComplete));
+	}
+	request_.pending_local.clear();
+}
+
+Message_Fate PgSQL_Session::on_row(char type) {
+	if (!request_.pending_local.empty()) {
+		emit_pending_local();
+	}
+	if (request_.hidden_cycles > 0 || request_.hidden_failed || request_.retry_on_writer) {
+		return Message_Fate::hide;
+	}
+	if (type == 'D') {
+		++request_.rows_sent;
+	}
+	return Message_Fate::forward;
+}
+
+Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body) {
+	if (!request_.pending_local.empty()) {
+		emit_pending_local();
+	}
+	if (type == 'S') {
+		Parameter_Status_View status;
+		if (parse(body, status)) {
+			backend_->backend_state.reported[std::string(status.name)] = std::string(status.value);
+			if (status.name == "standard_conforming_strings" && request_.hidden_cycles == 0) {
+				standard_conforming_strings_ = status.value == "on";
+			}
+		}
+		// What the proxy's own batch changed the client knows already.
+		return request_.hidden_cycles > 0 ? Message_Fate::hide : Message_Fate::forward;
+	}
+	if (request_.hidden_cycles > 0) {
+		return on_hidden_cycle(type, body);
+	}
+	switch (type) {
+	case 'Z':
+		return on_ready(body);
+	case 'E':
+		return on_error(body);
+	case 'C':
+		return on_command_complete(body);
+	case 'G':
+		return on_copy_in();
+	case 'N':
+		// A notice of a hidden SET is nobody's business; a wait's best-effort warning is the
+		// client's.
+		if (request_.hidden_commands > 0 || request_.retry_on_writer ||
+		    (request_.has_operation() && request_.front().hidden)) {
+			return Message_Fate::hide;
+		}
+		return Message_Fate::forward;
+	case '1':
+	case '2':
+	case '3':
+	case 'T':
+	case 'n':
+	case 't':
+	case 'I':
+	case 's':
+		return on_operation_reply(type, body);
+	default:
+		return request_.retry_on_writer || request_.hidden_failed ? Message_Fate::hide
+		                                                          : Message_Fate::forward;
+	}
+}
+
+// Inside the hidden parameter batch.
+Message_Fate PgSQL_Session::on_hidden_cycle(char type, std::span<const uint8_t> body) {
+	if (type == 'E' && request_.hidden_error.empty()) {
+		request_.hidden_failed = true;
+		request_.hidden_error = as_text(body);
+	}
+	if (type == 'Z') {
+		--request_.hidden_cycles;
+		if (!request_.hidden_failed) {
+			backend_->backend_state.apply(wanted_);
+		}
+	}
+	return Message_Fate::hide;
+}
+
+void PgSQL_Session::pop_operation() {
+	++request_.next_operation;
+	while (request_.has_operation() && request_.front().local) {
+		Operation& local = request_.front();
+		request_.pending_local.push_back(local.kind == Operation_Kind::parse ? '1' : '3');
+		++request_.next_operation;
+	}
+}
+
+Message_Fate PgSQL_Session::on_operation_reply(char type, std::span<const uint8_t>) {
+	const bool dropped = request_.retry_on_writer || request_.hidden_failed;
+	if (!request_.has_operation() || request_.front().kind == Operation_Kind::query) {
+		if (type == 'I' && request_.kind == Request_Kind::simple) {
+			request_.hidden_commands = 0;
+		}
+		return dropped ? Message_Fate::hide : Message_Fate::forward;
+	}
+	Operation& operation = request_.front();
+	const bool hidden = operation.hidden || dropped;
+	bool finished = false;
+	switch (type) {
+	case '1':
+		finished = operation.kind == Operation_Kind::parse;
+		if (finished) {
+			on_parse_complete(operation);
+		}
+		break;
+	case '2':
+		finished = operation.kind == Operation_Kind::bind;
+		break;
+	case '3':
+		finished = operation.kind == Operation_Kind::close;
+		break;
+	case 'T':
+	case 'n':
+		finished = operation.kind == Operation_Kind::describe;
+		break;
+	case 'I':
+	case 's':
+		finished = operation.kind == Operation_Kind::execute;
+		if (finished && operation.statement != nullptr && !hidden) {
+			account_statement(*operation.statement->analysis, request_.rows_sent, 0);
+		}
+		break;
+	default: // 't': RowDescription or NoData follows
+		return hidden ? Message_Fate::hide : Message_Fate::forward;
+	}
+	if (PROXY_BUG(!finished && type != 'T')) {
+		backend_->tainted = true;
+	}
+	if (finished) {
+		pop_operation();
+	}
+	return hidden ? Message_Fate::hide : Message_Fate::forward;
+}
+
+void PgSQL_Session::on_parse_complete(Operation& operation) {
+	if (operation.unnamed_id != 0) {
+		backend_->backend_state.unnamed_statement = operation.unnamed_id;
+	} else if (operation.statement != nullptr) {
+		backend_->backend_state.statements[operation.statement->id] =
+		    ++backend_->backend_state.use_counter;
+	}
+}
+
+Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
+	if (request_.hidden_commands > 0) {
+		--request_.hidden_commands;
+		return Message_Fate::hide;
+	}
+	if (request_.retry_on_writer || request_.hidden_failed) {
+		return Message_Fate::hide;
+	}
+	request_.copy_in = false;
+	Command_Tag tag;
+	parse(body, tag);
+	if (request_.kind == Request_Kind::extended && request_.has_operation() &&
+	    request_.front().kind == Operation_Kind::execute) {
+		const Operation operation = request_.front();
+		pop_operation();
+		if (operation.hidden) {
+			return Message_Fate::hide;
+		}
+		if (operation.statement != nullptr) {
+			account_statement(*operation.statement->analysis, request_.rows_sent, tag.rows);
+			note_statement_done(*operation.statement->analysis, tag.tag);
+		}
+		request_.rows_sent = 0;
+		return Message_Fate::forward;
+	}
+	request_.rows_affected += tag.rows;
+	if (request_.analysis != nullptr && request_.kind != Request_Kind::none) {
+		note_statement_done(*request_.analysis, tag.tag);
+	}
+	return Message_Fate::forward;
+}
+
+// SQLSTATEs with which a replica refuses what the primary can do: a misjudged read (25006, 0A000 of
+// an unlogged table, 55000), a conflict with recovery (40001), a server going down (57P0x).
+bool PgSQL_Session::retriable_on_writer(std::string_view sqlstate) const {
+	static constexpr std::array<std::string_view, 8> kStates = {
+	    "25006", "0A000", "55000", "40001", "40P01", "57P01", "57P02", "57P03"};
+	return std::find(kStates.begin(), kStates.end(), sqlstate) != kStates.end();
+}
+
+Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
+	if (request_.retry_on_writer || request_.hidden_failed) {
+		return Message_Fate::hide;
+	}
+	Error_Fields fields;
+	parse(body, fields);
+	if (fields.is_fatal()) {
+		// The connection closes next; on_backend_lost() decides what the client is told.
+		request_.fatal_error = as_text(body);
+		return Message_Fate::hide;
+	}
+	if (request_.kind == Request_Kind::none) {
+		return Message_Fate::forward;
+	}
+	request_.error_seen = true;
+	request_.copy_in = false;
+	const bool hidden = request_.hidden_commands > 0 ||
+	                    (request_.has_operation() && request_.front().hidden);
+	const bool timed_out = is_lsn_wait_timeout(fields);
+	if (timed_out) {
+		worker_.counters.add(Counter::PolarDB_Wait_Error_Timeout);
+	}
+	const bool duplicate = request_.has_operation() && request_.front().duplicate_name &&
+	                       fields.sqlstate == "42P05";
+	const std::string client_name = duplicate ? request_.front().client_name : std::string();
+	forget_unconfirmed_parses();
+	if (request_.plan.to_reader && !request_.result_started && !request_.canceled &&
+	    (hidden || timed_out || retriable_on_writer(fields.sqlstate)) && may_retry()) {
+		request_.retry_on_writer = true;
+		request_.retry_reason =
+		    timed_out ? Route_Reason::wait_timeout : Route_Reason::retry_on_primary;
+		return Message_Fate::hide;
+	}
+	request_.hidden_commands = 0;
+	if (duplicate) {
+		std::string out;
+		append_error_response(
+		    out, make_error("42P05", "prepared statement \"" + client_name + "\" already exists"));
+		emit_copy(out);
+		return Message_Fate::hide;
+	}
+	return Message_Fate::forward;
+}
+
+// After an error the server skips to Sync: nothing queued before it is answered, and statements
+// whose Parse was not confirmed do not exist.
+void PgSQL_Session::forget_unconfirmed_parses() {
+	while (request_.has_operation()) {
+		Operation& operation = request_.front();
+		if (operation.kind == Operation_Kind::sync) {
+			return;
+		}
+		if (operation.kind == Operation_Kind::query && request_.operations.size() ==
+		                                                   request_.next_operation + 1 &&
+		    request_.next_operation == 0) {
+			return; // the Query itself failed: its ReadyForQuery follows
+		}
+		if (operation.kind == Operation_Kind::parse && !operation.hidden) {
+			if (operation.unnamed_id != 0 && operation.unnamed_id == unnamed_id_) {
+				unnamed_.reset();
+				unnamed_id_ = 0;
+			} else if (!operation.client_name.empty() && !operation.duplicate_name) {
+				statements_.erase(operation.client_name);
+			}
+		}
+		++request_.next_operation;
+	}
+}
+
+Message_Fate PgSQL_Session::on_copy_in() {
+	request_.copy_in = true;
+	in_begin_ = request_end_; // no way back: the data is not kept
+	if (request_.kind == Request_Kind::extended && request_.has_operation()) {
+		// A Sync sent right behind the Execute is ignored by a server in copy mode; one that
+		// follows the batch's own CopyDone is not.
+		const size_t next = request_.next_operation + 1;
+		if (next < request_.operations.size()) {
+			if (request_.operations[next].kind == Operation_Kind::copy_end) {
+				request_.operations.erase(request_.operations.begin() +
+				                          static_cast<std::ptrdiff_t>(next));
+				request_.copy_in = false;
+			} else if (request_.operations[next].kind == Operation_Kind::sync) {
+				request_.operations.resize(next);
+				request_.sync_sent = false;
+			}
+		}
+		request_.open = !request_.sync_sent;
+	}
+	return Message_Fate::forward;
+}
+
+Message_Fate PgSQL_Session::on_ready(std::span<const uint8_t> body) {
+	const auto status = ready_status(body);
+	if (PROXY_BUG(!status.has_value())) {
+		backend_->tainted = true;
+		return Message_Fate::hide;
+	}
+	const char letter = static_cast<char>(*status);
+	while (request_.has_operation() && request_.front().kind != Operation_Kind::sync &&
+	       request_.front().kind != Operation_Kind::query) {
+		++request_.next_operation;
+	}
+	if (request_.has_operation()) {
+		pop_operation();
+	}
+	backend_->set_transaction_status(letter);
+	learn_position(body);
+	request_.done = true;
+	if (request_.retry_on_writer || request_.hidden_failed) {
+		return Message_Fate::hide;
+	}
+	note_transaction_status(letter);
+	if (body.size() == 1) {
+		return Message_Fate::forward;
+	}
+	// The tail is between the server and the proxy.
+	const char* plain = letter == 'I' ? kReadyIdle : letter == 'T' ? kReadyTransaction
+	                                                               : kReadyFailed;
+	emit(plain, sizeof(kReadyIdle));
+	return Message_Fate::hide;
+}
+
+} // namespace proxy
