@@ -49,9 +49,11 @@ public:
 	Result<void> load_all_to_runtime() EXCLUDES(db_mu_);
 	// Binds admin-pgsql_ifaces and answers clients.
 	Result<void> start_listening() EXCLUDES(db_mu_);
+	// Not from a client's thread: Runtime_Control::act(shutdown) only asks main() for it.
 	void stop();
 
-	// Values in memory (after open()) or, once loaded, what runs: full names with prefix.
+	// Values in memory, for what must be known before load_all_to_runtime(): full names with
+	// prefix. Empty before open().
 	Variable_Map pgsql_variables() EXCLUDES(db_mu_);
 	Variable_Map admin_variables() EXCLUDES(db_mu_);
 	// The addresses bound, with the ports the kernel chose.
@@ -61,8 +63,12 @@ public:
 	Result<Stats_Rows> run_for_test(std::string_view statement) EXCLUDES(db_mu_);
 
 private:
+	class Host;
+
 	Mutex db_mu_{Lock_Rank::admin_db};
 	std::unique_ptr<Admin_Core> core_ PT_GUARDED_BY(db_mu_);
+	// Destroyed in the opposite order: first the clients' threads, then what they use.
+	std::unique_ptr<Host> host_;
 	std::unique_ptr<Admin_Server> server_;
 };
 

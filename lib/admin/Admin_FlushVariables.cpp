@@ -7,6 +7,9 @@
 namespace proxy {
 
 Result<Variable_Map> Admin_Core::variables_in(std::string_view schema, std::string_view prefix) {
+	if (database_ == nullptr) {
+		return Variable_Map();
+	}
 	const Sql_Value parameters[] = {std::string(prefix)};
 	Result<Sql_Result> rows = database_->admin().run(
 	    fmt::format("SELECT variable_name, variable_value FROM {}.global_variables WHERE "
