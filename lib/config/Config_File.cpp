@@ -26,8 +26,6 @@ public:
 	File_Reader(const Setting& root, std::string name, Config_Scope scope)
 	    : root_(root), scope_(scope), faults_(std::move(name)) {}
 
-	Config_Faults& faults() { return faults_; }
-
 	Result<Config_File_Contents> run() {
 		read_globals();
 		for (int i = 0; i < root_.getLength(); ++i) {
@@ -318,22 +316,25 @@ Result<std::string> file_text(const std::string& path) {
 template <typename Parse>
 Result<Config_File_Contents> read(const std::string& name, const std::string& text,
                                   Config_Scope scope, Parse parse) {
+	Config_Faults scanned(name);
+	report_scan(text, name, scanned);
+	if (scanned.any()) { // what libconfig would read is not what was written
+		return scanned.to_error();
+	}
 	libconfig::Config config;
 	try {
 		parse(config);
-		File_Reader reader(config.getRoot(), name, scope);
-		report_scan(text, name, reader.faults());
 		std::set<std::string> files;
 		scan_sources(config.getRoot(), files);
 		for (const std::string& file : files) {
 			if (auto included = file_text(file); file != name && included.ok()) {
-				report_scan(included.value(), file, reader.faults());
+				report_scan(included.value(), file, scanned);
 			}
 		}
-		if (reader.faults().any()) { // what was read is not what was written
-			return reader.faults().to_error();
+		if (scanned.any()) {
+			return scanned.to_error();
 		}
-		return reader.run();
+		return File_Reader(config.getRoot(), name, scope).run();
 	} catch (const libconfig::ParseException& failure) {
 		const char* file = failure.getFile();
 		return make_error("F0000", fmt::format("{}:{}: {}", file == nullptr ? name : file,

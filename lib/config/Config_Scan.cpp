@@ -1,6 +1,7 @@
 // A second look at the file's text. libconfig cuts numbers to 32 bits without a word, takes a
 // comment that never ends for the rest of the file, and stops at a zero byte: each would start the
-// proxy on something else than what was written.
+// proxy on something else than what was written. A quote that never closes it does refuse, but at
+// the end of the file instead of where the text starts.
 #include "Config_Sections.h"
 
 #include <charconv>
@@ -88,8 +89,8 @@ private:
 		}
 	}
 
-	// The end is libconfig's business: it refuses a text without closing quote.
 	void quoted() {
+		const int line = line_;
 		advance();
 		while (at_ < text_.size() && peek() != '"') {
 			if (peek() == '\0' || text_.substr(at_, 4) == "\\x00") {
@@ -102,6 +103,8 @@ private:
 		}
 		if (at_ < text_.size()) {
 			advance();
+		} else {
+			fault(line, "a text without closing quote");
 		}
 	}
 

@@ -24,8 +24,8 @@ bool read_row_section(const libconfig::Setting& setting, std::string_view sectio
 bool read_generic_section(const libconfig::Setting& setting, std::string_view section,
                           Config_File_Contents& contents, Config_Faults& faults);
 
-// What libconfig reads without a word although it is wrong: numbers that do not fit, a comment
-// without end, a zero byte. In line order.
+// What libconfig reads without a word although it is wrong, or reports at the wrong place. In line
+// order.
 struct Scan_Fault {
 	int line = 0;
 	std::string text;

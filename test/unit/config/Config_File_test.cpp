@@ -199,6 +199,7 @@ TEST_CASE("each fault is told with file, line, section and key") {
 	    {"pgsql-workers=\"yes\"", "t.cnf:1: pgsql-workers must be true or false"},
 	    {"restart_on_missing_heartbeats=-1", "t.cnf:1: restart_on_missing_heartbeats must be"},
 	    {"a=1\na=2", "t.cnf:2: duplicate setting name"},
+	    {"a=1\nb=\"no end\nc=\n", "t.cnf:2: a text without closing quote"},
 	    {"/* no end", "t.cnf:1: a comment that does not end"},
 	    {"pgsql_variables={\nthreads=3000000000\n}", "t.cnf:2: the number 3000000000 is too large"},
 	    {"x=99999999999999999999L", "t.cnf:1: the number 99999999999999999999L is too large"},
