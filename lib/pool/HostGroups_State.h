@@ -34,6 +34,7 @@ struct PgSQL_HostGroups_Manager::State {
 	std::shared_ptr<const Pgsql_Config> config = std::make_shared<Pgsql_Config>();
 	std::map<Endpoint, Endpoint_State> endpoints;
 	std::vector<Replication_Hostgroup_Row> pairs;
+	std::map<int, size_t> pair_of_hostgroup; // either half -> index into pairs
 	std::map<int, Hostgroup_Attributes_Row> attributes;
 	std::vector<std::shared_ptr<const Server_Ssl_Params_Row>> ssl_params;
 	std::map<int, Writer_Epoch> epochs; // by writer hostgroup

@@ -186,6 +186,11 @@ Result<void> PgSQL_HostGroups_Manager::commit(const Pgsql_Servers_Config& config
 	Aftermath aftermath;
 	Lock lock(mutex_);
 	state_->pairs = config.replication_hostgroups;
+	state_->pair_of_hostgroup.clear();
+	for (size_t i = 0; i < state_->pairs.size(); ++i) {
+		state_->pair_of_hostgroup[state_->pairs[i].writer_hostgroup] = i;
+		state_->pair_of_hostgroup[state_->pairs[i].reader_hostgroup] = i;
+	}
 	state_->attributes.clear();
 	for (const Hostgroup_Attributes_Row& row : config.hostgroup_attributes) {
 		state_->attributes[row.hostgroup_id] = row;

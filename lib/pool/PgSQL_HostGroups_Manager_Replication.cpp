@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace proxy {
 
@@ -42,6 +43,7 @@ bool PgSQL_HostGroups_Manager::remove_locked(int hostgroup, const std::string& h
 		return false;
 	}
 	known->row.status = Server_Status::offline_hard;
+	known->seen = false;
 	known->server->shunned_automatically.store(false, std::memory_order_relaxed);
 	set_status_locked(*known->server, Server_Status::offline_hard, aftermath);
 	aftermath.infos.push_back(
@@ -56,29 +58,33 @@ bool PgSQL_HostGroups_Manager::move_locked(const std::string& hostname, int port
 		const Known_Server* known = state.find(hostgroup, hostname, port);
 		return known != nullptr && status_of(*known->server) != Server_Status::offline_hard;
 	};
-	bool moved = false;
-	for (const Replication_Hostgroup_Row& pair : state_->pairs) {
-		const bool in_writer = active(pair.writer_hostgroup);
-		const bool in_reader = active(pair.reader_hostgroup);
-		if (!in_writer && !in_reader) {
-			continue;
+	std::set<size_t> pairs; // of this server: seldom more than one
+	for (const auto& [hostgroup, known] : state.endpoints[State::Endpoint(hostname, port)]
+	                                          .by_hostgroup) {
+		const auto found = state.pair_of_hostgroup.find(hostgroup);
+		if (found != state.pair_of_hostgroup.end() && active(hostgroup)) {
+			pairs.insert(found->second);
 		}
+	}
+	bool moved = false;
+	for (const size_t index : pairs) {
+		const Replication_Hostgroup_Row& pair = state.pairs[index];
 		if (read_only) {
-			if (in_writer) {
+			if (active(pair.writer_hostgroup)) {
 				copy_into_locked(pair.writer_hostgroup, pair.reader_hostgroup, hostname, port,
 				                 aftermath);
 				moved |= remove_locked(pair.writer_hostgroup, hostname, port, aftermath);
 			}
-		} else {
-			if (!in_writer) {
-				moved |= copy_into_locked(pair.reader_hostgroup, pair.writer_hostgroup, hostname,
-				                          port, aftermath);
-			}
-			if (in_reader && !state_->config->monitor_writer_is_also_reader) {
-				moved |= remove_locked(pair.reader_hostgroup, hostname, port, aftermath);
-			}
+			continue;
 		}
-		fence_locked(pair.writer_hostgroup, aftermath);
+		if (!active(pair.writer_hostgroup)) {
+			moved |= copy_into_locked(pair.reader_hostgroup, pair.writer_hostgroup, hostname, port,
+			                          aftermath);
+			fence_locked(pair.writer_hostgroup, aftermath);
+		}
+		if (active(pair.reader_hostgroup) && !state.config->monitor_writer_is_also_reader) {
+			moved |= remove_locked(pair.reader_hostgroup, hostname, port, aftermath);
+		}
 	}
 	return moved;
 }
@@ -149,9 +155,33 @@ void PgSQL_HostGroups_Manager::set_read_only(const std::string& hostname, int po
 		aftermath.warnings.push_back(fmt::format("Server {}:{} has become {}", hostname, port,
 		                                         read_only ? "a replica" : "the primary"));
 	}
-	if (move_locked(hostname, port, read_only, aftermath) || before != role) {
+	const bool moved = move_locked(hostname, port, read_only, aftermath);
+	if (before != role) {
+		for (const Replication_Hostgroup_Row& pair : state_->pairs) {
+			if (endpoint->by_hostgroup.contains(pair.writer_hostgroup)) {
+				fence_locked(pair.writer_hostgroup, aftermath);
+			}
+		}
+	}
+	if (moved || before != role) {
 		publish_locked();
 	}
+}
+
+bool PgSQL_HostGroups_Manager::assume_read_only(const std::string& hostname, int port) {
+	{
+		Lock lock(mutex_);
+		for (const Replication_Hostgroup_Row& pair : state_->pairs) {
+			const Known_Server* const known =
+			    state_->find(pair.writer_hostgroup, hostname, port);
+			if (known != nullptr && status_of(*known->server) == Server_Status::online &&
+			    is_last_candidate_locked(*known->server)) {
+				return false;
+			}
+		}
+	}
+	set_read_only(hostname, port, true);
+	return true;
 }
 
 void PgSQL_HostGroups_Manager::set_timeline(const std::string& hostname, int port,

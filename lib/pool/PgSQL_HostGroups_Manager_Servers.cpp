@@ -45,7 +45,8 @@ bool PgSQL_HostGroups_Manager::is_last_candidate_locked(const PgSQL_SrvC& server
 		    state.endpoints.begin(), state.endpoints.end(), [&](const auto& entry) {
 			    const auto known = entry.second.by_hostgroup.find(hostgroup);
 			    if (known == entry.second.by_hostgroup.end() ||
-			        entry.second.health == server.health) {
+			        entry.second.health == server.health ||
+			        entry.second.health->fenced.load(std::memory_order_relaxed)) {
 				    return false;
 			    }
 			    const PgSQL_SrvC& other = *known->second.server;
@@ -257,6 +258,7 @@ void PgSQL_HostGroups_Manager::set_address(const std::string& hostname,
 std::vector<PgSQL_HostGroups_Manager::Watched_Server>
 PgSQL_HostGroups_Manager::watched_servers() const {
 	std::vector<Watched_Server> watched;
+	const Hostgroup_View_Ptr view = view_.get().value;
 	Lock lock(mutex_);
 	for (const auto& [endpoint, endpoint_state] : state_->endpoints) {
 		Watched_Server entry;
@@ -272,12 +274,14 @@ PgSQL_HostGroups_Manager::watched_servers() const {
 			entry.address = known.server->address();
 			entry.use_ssl = known.row.use_ssl;
 			entry.watch_lag = entry.watch_lag || known.row.max_replication_lag > 0;
-			const int group = hostgroup;
-			for (const Hostgroup_Pair& pair : view_.get().value->pairs) {
-				if (pair.writer_hostgroup == group || pair.reader_hostgroup == group) {
-					entry.in_pair = true;
-					entry.protocol = pair.protocol;
-				}
+			const Hostgroup_Pair* const as_writer = view->pair_of_writer(hostgroup);
+			const Hostgroup_Pair* const pair =
+			    as_writer != nullptr ? as_writer : view->pair_of_reader(hostgroup);
+			if (pair != nullptr) {
+				entry.in_pair = true;
+				entry.writer_hostgroup = pair->writer_hostgroup;
+				entry.check_type = pair->check_type;
+				entry.protocol = pair->protocol;
 			}
 		}
 		if (wanted) {
