@@ -10,6 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -158,6 +159,9 @@ Peer::Peer(int fd) : fd_(fd) {
 	const timeval patience{kPatience_ms / 1000, 0};
 	setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	setsockopt(fd_, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	// Pieces are to be sent one by one, without waiting for the one before to be acknowledged.
+	constexpr int kOn = 1;
+	setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &kOn, sizeof(kOn));
 }
 
 Peer::~Peer() {
