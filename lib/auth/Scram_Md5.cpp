@@ -126,7 +126,7 @@ std::optional<Scram_Verifier> parse_scram_verifier(std::string_view text) {
 	auto raw_salt = base64_decode(salt, kScramMaxSaltBytes);
 	const auto stored_key = decode_key(stored);
 	const auto server_key = decode_key(text);
-	if (!count || !raw_salt || raw_salt->empty() || !stored_key || !server_key) {
+	if (!count || !raw_salt || !stored_key || !server_key) {
 		return std::nullopt;
 	}
 	return Scram_Verifier{*count, std::move(*raw_salt), *stored_key, *server_key};

@@ -113,6 +113,16 @@ TEST_CASE("what is not a whole verifier is a plain password") {
 	CHECK_FALSE(with_iterations("99999999999999999999"));
 	CHECK_FALSE(with_iterations(" 1"));
 	CHECK_FALSE(with_iterations(""));
+	const std::string salt = "MDEyMzQ1Njc4OWFiY2RlZg==";
+	const auto with_salt = [&](const std::string& other) {
+		std::string text = good;
+		text.replace(text.find(salt), salt.size(), other);
+		return parse_scram_verifier(text).has_value();
+	};
+	CHECK(with_salt("")); // odd, but PostgreSQL takes it
+	CHECK(with_salt(base64_encode(std::string(kScramMaxSaltBytes, 's'))));
+	CHECK_FALSE(with_salt(base64_encode(std::string(kScramMaxSaltBytes + 1, 's'))));
+	CHECK_FALSE(with_salt("MDEy!zQ1"));
 }
 
 TEST_CASE("base64 both ways, and only one text for the same bytes") {

@@ -1,6 +1,8 @@
+#include "Wire_Test.h"
+#include "protocol/Frontend_Messages.h"
 #include "protocol/Message_Table.h"
+#include "protocol/PgSQL_Protocol.h"
 
-#include <catch2/catch.hpp>
 #include <set>
 #include <string>
 #include <utility>
@@ -40,6 +42,40 @@ TEST_CASE("exactly the protocol's messages are known") {
 	CHECK(backend == "123ACDEGHIKNRSTVWZcdnstv");
 	CHECK(message_name(Direction::frontend, 'z') == "unknown");
 	CHECK_FALSE(message_length_ok(Direction::frontend, 'Z', 5));
+}
+
+TEST_CASE("the shortest message of a kind has the least length of its row") {
+	std::string frontend;
+	append_query(frontend, "");
+	append_parse(frontend, "", "");
+	append_bind_empty(frontend, "", "");
+	append_describe(frontend, Target_Kind::statement, "");
+	append_execute(frontend, "");
+	append_close(frontend, Target_Kind::portal, "");
+	append_copy_fail(frontend, "");
+	append_sync(frontend);
+	append_flush(frontend);
+	append_terminate(frontend);
+	append_wait(frontend, {Wait_Mode::strict, 0, 1});
+	std::string backend;
+	append_parameter_status(backend, "", "");
+	append_backend_key_data(backend, 1, "1234");
+	append_negotiate_protocol_version(backend, 196608, {});
+	append_ready_for_query(backend, Transaction_Status::idle);
+	append_notification(backend, 1, "", "");
+	append_command_complete(backend, "");
+	append_row_description(backend, std::span<const Column>());
+	append_data_row(backend, {});
+	append_no_parameters(backend);
+	append_auth_ok(backend);
+	for (const auto& [direction, stream] :
+	     {std::pair(Direction::frontend, frontend), std::pair(Direction::backend, backend)}) {
+		for (const Frame& frame : frames_of(stream)) {
+			INFO(frame.type);
+			REQUIRE(find_message(direction, frame.type) != nullptr);
+			CHECK(find_message(direction, frame.type)->min_length == frame.size - 1);
+		}
+	}
 }
 
 TEST_CASE("a letter may mean different messages by direction") {
