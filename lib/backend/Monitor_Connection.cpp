@@ -105,6 +105,7 @@ std::string one_line(const char* message) {
 		text.resize(location);
 	}
 	std::replace(text.begin(), text.end(), '\n', ' ');
+	std::erase(text, '\t'); // libpq indents its second line
 	while (!text.empty() && text.back() == ' ') {
 		text.pop_back();
 	}

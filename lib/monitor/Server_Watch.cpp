@@ -365,6 +365,11 @@ void Server_Watch::on_main_failed(Check_Job job, const std::string& text,
 		}
 	}
 	if (!counts_as_dead(sqlstate)) {
+		if (!refusal_logged_) {
+			refusal_logged_ = true;
+			log_error("Monitor cannot log in to server {}:{} as {}: {}", server_.hostname,
+			          server_.port, config.monitor_username, text);
+		}
 		next_login_us_ = now_us + kRefusedRetryUs;
 		return;
 	}
@@ -416,6 +421,7 @@ void Server_Watch::on_main_done(int64_t now_us) {
 	switch (job) {
 	case Check_Job::login:
 		log(context_.connect_log, main_, now_us, std::nullopt, std::nullopt);
+		refusal_logged_ = false;
 		// A new connection may mean a restarted server: it may have gone back, or changed.
 		server_.health->forget_lsn();
 		probe_wanted_ = true;

@@ -115,6 +115,7 @@ private:
 	bool polar_functions_missing_ = false;
 	bool was_unavailable_ = false;
 	bool idle_loss_forgiven_ = false;
+	bool refusal_logged_ = false;
 	// The probe: settings found, then logins tried one dialect after the other.
 	bool probe_wanted_ = true;
 	bool probing_ = false;

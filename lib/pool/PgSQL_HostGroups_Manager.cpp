@@ -63,7 +63,21 @@ PgSQL_HostGroups_Manager::PgSQL_HostGroups_Manager()
     : state_(std::make_unique<State>()), view_(std::make_shared<const Hostgroup_View>()),
       reported_parameters_(std::make_shared<const std::map<std::string, std::string>>()) {}
 
-PgSQL_HostGroups_Manager::~PgSQL_HostGroups_Manager() = default;
+// A FREE connection and its server refer to each other: taken apart here, when nobody else is left.
+PgSQL_HostGroups_Manager::~PgSQL_HostGroups_Manager() {
+	std::vector<Server_Ptr> servers;
+	{
+		Lock lock(mutex_);
+		for (const auto& [endpoint, endpoint_state] : state_->endpoints) {
+			for (const auto& [hostgroup, known] : endpoint_state.by_hostgroup) {
+				servers.push_back(known.server);
+			}
+		}
+	}
+	for (const Server_Ptr& server : servers) {
+		server->take_free(INT64_MAX);
+	}
+}
 
 void PgSQL_HostGroups_Manager::set_config(std::shared_ptr<const Pgsql_Config> config) {
 	Lock lock(mutex_);

@@ -125,6 +125,10 @@ void PgSQL_HostGroups_Manager::fence_locked(int writer_hostgroup, Aftermath& aft
 		for (const auto& [hostgroup, known] : entry.second.by_hostgroup) {
 			known.server->kill_before_us.store(monotonic_us() + 1, std::memory_order_relaxed);
 			aftermath.close_free.push_back(known.server);
+			if (status_of(*known.server) == Server_Status::online) {
+				known.server->shunned_automatically.store(true, std::memory_order_relaxed);
+				set_status_locked(*known.server, Server_Status::shunned, aftermath);
+			}
 		}
 	}
 }
@@ -139,8 +143,10 @@ void PgSQL_HostGroups_Manager::set_read_only(const std::string& hostname, int po
 	}
 	const Server_Role role = read_only ? Server_Role::replica : Server_Role::primary;
 	const Server_Role before = endpoint->health->role.exchange(role, std::memory_order_relaxed);
-	if (read_only) {
-		endpoint->health->fenced.store(false, std::memory_order_relaxed);
+	if (read_only && endpoint->health->fenced.exchange(false, std::memory_order_relaxed)) {
+		for (auto& [hostgroup, known] : endpoint->by_hostgroup) {
+			recover_locked(known, aftermath);
+		}
 	}
 	if (before != role && before != Server_Role::unknown) {
 		// Connections opened in the other role may carry its rules (a session that was read-only

@@ -101,6 +101,7 @@ void PgSQL_HostGroups_Manager::shun(const std::string& hostname, int port, Serve
 void PgSQL_HostGroups_Manager::recover_locked(Known_Server& known, Aftermath& aftermath) {
 	PgSQL_SrvC& server = *known.server;
 	if (status_of(server) != Server_Status::shunned ||
+	    server.health->fenced.load(std::memory_order_relaxed) ||
 	    !server.shunned_automatically.load(std::memory_order_relaxed)) {
 		return;
 	}
