@@ -32,6 +32,99 @@ size_t line_count(const std::string& text) {
 	return static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1;
 }
 
+struct Fault_Case {
+	const char* text;
+	const char* message;
+};
+const Fault_Case kFaultCases[] = {
+    {"a=1;\nb=\n{", "t.cnf:3: syntax error"},
+    {"\ndatadir=3", "t.cnf:2: datadir must be a text in quotes"},
+    {"pgsql-workers=\"yes\"", "t.cnf:1: pgsql-workers must be true or false"},
+    {"restart_on_missing_heartbeats=-1", "t.cnf:1: restart_on_missing_heartbeats must be"},
+    {"a=1\na=2", "t.cnf:2: duplicate setting name"},
+    {"a=1\nb=\"no end\nc=\n", "t.cnf:2: a text without closing quote"},
+    {"/* no end", "t.cnf:1: a comment that does not end"},
+    {"pgsql_variables={\nthreads=3000000000\n}", "t.cnf:2: the number 3000000000 is too large"},
+    {"x=99999999999999999999L", "t.cnf:1: the number 99999999999999999999L is too large"},
+    {"x=0x80000000", "t.cnf:1: the number 0x80000000 is too large"},
+    {"x=\"a\\x00b\"", "t.cnf:1: a zero byte"},
+    {"pgsql_variables=3", "t.cnf:1: section pgsql_variables: must be a group"},
+    {"pgsql_variables={\n\nthreads=0 }",
+     "t.cnf:3: section pgsql_variables: pgsql-threads: \"0\" is out of range"},
+    {"pgsql_variables={ threads=1.5 }", "t.cnf:1: section pgsql_variables: pgsql-threads must be"},
+    {"pgsql_variables={ threads=\"x\" }", "pgsql-threads: \"x\" is not a whole number"},
+    {"pgsql_variables={ threads=2\npgsql-threads=3 }", "t.cnf:2: section pgsql_variables: "
+                                                       "pgsql-threads appears twice"},
+    {"pgsql_variables={ polardb_profile=\"session_error\"\n"
+     "polardb_action_read_fallback=\"primary\" }",
+     "t.cnf:2: pgsql-polardb_action_read_fallback: \"primary\" contradicts"},
+    {"admin_variables={\nssl_enabled=true }", "t.cnf:2: admin-ssl_enabled: needs"},
+    {"\nadmin_variables={ pgsql_ifaces=\"0.0.0.0:6133\" }",
+     "t.cnf:2: admin-pgsql_ifaces: 0.0.0.0:6133 collides"},
+    {"pgsql_servers={}", "t.cnf:1: section pgsql_servers: must be a list"},
+    {"pgsql_servers=(\n3)", "section pgsql_servers: an entry must be a group"},
+    {"pgsql_servers=(\n{hostgroup=1})",
+     "t.cnf:2: section pgsql_servers: hostname (or address) is missing"},
+    {"pgsql_servers=(\n{address=\"a\"})", "hostgroup_id (or hostgroup) is missing"},
+    {"pgsql_servers=({address=\"\" hostgroup=1})", "address is empty"},
+    {"pgsql_servers=({address=\"a\" hostname=\"b\" hostgroup=1})", "are the same"},
+    {"pgsql_servers=({address=\"a\" hostgroup=-1})", "hostgroup -1 is out of range"},
+    {"pgsql_servers=({address=\"a\" hostgroup=1\nport=65536})",
+     "t.cnf:2: section pgsql_servers: port 65536 is out of range, allowed is 0 to 65535"},
+    {"pgsql_servers=({address=\"a\" hostgroup=1 port=\"5432\"})", "port must be a whole number"},
+    {"pgsql_servers=({address=3 hostgroup=1})", "address must be a text in quotes"},
+    {"pgsql_servers=({address=\"a\" hostgroup=1 status=\"UP\"})",
+     "status \"UP\" is not one of ONLINE, SHUNNED, OFFLINE_SOFT, OFFLINE_HARD"},
+    {"pgsql_servers=({address=\"a\" hostgroup=1 weight=10000001})", "weight"},
+    {"pgsql_servers=({address=\"a\" hostgroup=1 use_ssl=2})", "use_ssl 2 is out of range"},
+    {"pgsql_servers=({address=\"a\" hostgroup=1},\n{address=\"a\" hostgroup=1 port=5432})",
+     "t.cnf:2: section pgsql_servers: server a:5432 of hostgroup 1 appears twice"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1})", "reader_hostgroup is missing"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=1})", "must differ"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
+     "{writer_hostgroup=1 reader_hostgroup=3})",
+     "t.cnf:2: section pgsql_replication_hostgroups: writer_hostgroup 1 appears twice"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
+     "{writer_hostgroup=3 reader_hostgroup=2})",
+     "reader_hostgroup 2 appears twice"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
+     "check_type=\"innodb_read_only\"})",
+     "is not one of read_only, polardb"},
+    {"\npgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
+     "txn_split_enabled=1})",
+     "t.cnf:2: section pgsql_replication_hostgroups: pair of writer hostgroup 1"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
+     "check_type=\"polardb\" proxy_protocol=\"off\"})",
+     "needs a protocol other than off"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
+     "lsn_wait_timeout_ms=60001})",
+     "lsn_wait_timeout_ms 60001 is out of range"},
+    {"pgsql_users=({password=\"x\"})", "section pgsql_users: username is missing"},
+    {"pgsql_users=({username=\"u\"},\n{username=\"u\"})",
+     "t.cnf:2: section pgsql_users: username \"u\" appears twice"},
+    {"pgsql_users=({username=\"u\" attributes=\"{\"})", "attributes is neither empty nor valid"},
+    {"pgsql_users=({username=\"u\" active=2})", "active 2 is out of range"},
+    {"pgsql_query_rules=({active=1})", "rule_id is missing"},
+    {"pgsql_query_rules=({rule_id=1},\n{rule_id=1})", "t.cnf:2: section pgsql_query_rules: "
+                                                      "rule_id 1 appears twice"},
+    {"pgsql_query_rules=({rule_id=1 replace_pattern=\"x\"})", "replace_pattern needs"},
+    {"pgsql_query_rules=({rule_id=1 cache_ttl=0})", "cache_ttl 0 is out of range"},
+    {"pgsql_query_rules=({rule_id=1 retries=1001})", "retries 1001 is out of range"},
+    {"pgsql_query_rules=({rule_id=1 rollout_pct=101})", "rollout_pct 101 is out of range"},
+    {"pgsql_query_rules=({rule_id=1 replica_eligible=2})", "replica_eligible 2"},
+    {"pgsql_query_rules_fast_routing=({username=\"u\" database=\"d\"})",
+     "destination_hostgroup is missing"},
+    {"pgsql_hostgroup_attributes=({hostgroup_id=1 free_connections_pct=101})",
+     "free_connections_pct 101"},
+    {"pgsql_servers_ssl_params=({port=1})", "hostname (or address) is missing"},
+    {"proxysql_servers=({hostname=\"a\"})", "port is missing"},
+    {"scheduler=({id=1})", "filename is missing"},
+    {"scheduler=({id=1 filename=\"x\" interval_ms=99})", "interval_ms 99 is out of range"},
+    {"scheduler=({id=1 filename=\"x\"},\n{id=1 filename=\"x\"})",
+     "t.cnf:2: section scheduler: id \"1\" appears twice"},
+    {"restapi=({id=1 method=\"GET\" uri=\"x\"})", "script is missing"},
+};
+
 // A file in the style of the packages' /etc/proxysql.cnf.
 const char* const kWholeFile = R"cnf(
 # comment
@@ -189,102 +282,7 @@ TEST_CASE("an empty file is a configuration of defaults") {
 }
 
 TEST_CASE("each fault is told with file, line, section and key") {
-	struct Case {
-		const char* text;
-		const char* message;
-	};
-	const Case cases[] = {
-	    {"a=1;\nb=\n{", "t.cnf:3: syntax error"},
-	    {"\ndatadir=3", "t.cnf:2: datadir must be a text in quotes"},
-	    {"pgsql-workers=\"yes\"", "t.cnf:1: pgsql-workers must be true or false"},
-	    {"restart_on_missing_heartbeats=-1", "t.cnf:1: restart_on_missing_heartbeats must be"},
-	    {"a=1\na=2", "t.cnf:2: duplicate setting name"},
-	    {"a=1\nb=\"no end\nc=\n", "t.cnf:2: a text without closing quote"},
-	    {"/* no end", "t.cnf:1: a comment that does not end"},
-	    {"pgsql_variables={\nthreads=3000000000\n}", "t.cnf:2: the number 3000000000 is too large"},
-	    {"x=99999999999999999999L", "t.cnf:1: the number 99999999999999999999L is too large"},
-	    {"x=0x80000000", "t.cnf:1: the number 0x80000000 is too large"},
-	    {"x=\"a\\x00b\"", "t.cnf:1: a zero byte"},
-	    {"pgsql_variables=3", "t.cnf:1: section pgsql_variables: must be a group"},
-	    {"pgsql_variables={\n\nthreads=0 }",
-	     "t.cnf:3: section pgsql_variables: pgsql-threads: \"0\" is out of range"},
-	    {"pgsql_variables={ threads=1.5 }",
-	     "t.cnf:1: section pgsql_variables: pgsql-threads must be"},
-	    {"pgsql_variables={ threads=\"x\" }", "pgsql-threads: \"x\" is not a whole number"},
-	    {"pgsql_variables={ threads=2\npgsql-threads=3 }", "t.cnf:2: section pgsql_variables: "
-	                                                       "pgsql-threads appears twice"},
-	    {"pgsql_variables={ polardb_profile=\"session_error\"\n"
-	     "polardb_action_read_fallback=\"primary\" }",
-	     "t.cnf:2: pgsql-polardb_action_read_fallback: \"primary\" contradicts"},
-	    {"admin_variables={\nssl_enabled=true }", "t.cnf:2: admin-ssl_enabled: needs"},
-	    {"\nadmin_variables={ pgsql_ifaces=\"0.0.0.0:6133\" }",
-	     "t.cnf:2: admin-pgsql_ifaces: 0.0.0.0:6133 collides"},
-	    {"pgsql_servers={}", "t.cnf:1: section pgsql_servers: must be a list"},
-	    {"pgsql_servers=(\n3)", "section pgsql_servers: an entry must be a group"},
-	    {"pgsql_servers=(\n{hostgroup=1})",
-	     "t.cnf:2: section pgsql_servers: hostname (or address) is missing"},
-	    {"pgsql_servers=(\n{address=\"a\"})", "hostgroup_id (or hostgroup) is missing"},
-	    {"pgsql_servers=({address=\"\" hostgroup=1})", "address is empty"},
-	    {"pgsql_servers=({address=\"a\" hostname=\"b\" hostgroup=1})", "are the same"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=-1})", "hostgroup -1 is out of range"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=1\nport=65536})",
-	     "t.cnf:2: section pgsql_servers: port 65536 is out of range, allowed is 0 to 65535"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=1 port=\"5432\"})",
-	     "port must be a whole number"},
-	    {"pgsql_servers=({address=3 hostgroup=1})", "address must be a text in quotes"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=1 status=\"UP\"})",
-	     "status \"UP\" is not one of ONLINE, SHUNNED, OFFLINE_SOFT, OFFLINE_HARD"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=1 weight=10000001})", "weight"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=1 use_ssl=2})", "use_ssl 2 is out of range"},
-	    {"pgsql_servers=({address=\"a\" hostgroup=1},\n{address=\"a\" hostgroup=1 port=5432})",
-	     "t.cnf:2: section pgsql_servers: server a:5432 of hostgroup 1 appears twice"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1})", "reader_hostgroup is missing"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=1})", "must differ"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
-	     "{writer_hostgroup=1 reader_hostgroup=3})",
-	     "t.cnf:2: section pgsql_replication_hostgroups: writer_hostgroup 1 appears twice"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
-	     "{writer_hostgroup=3 reader_hostgroup=2})",
-	     "reader_hostgroup 2 appears twice"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
-	     "check_type=\"innodb_read_only\"})",
-	     "is not one of read_only, polardb"},
-	    {"\npgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
-	     "txn_split_enabled=1})",
-	     "t.cnf:2: section pgsql_replication_hostgroups: pair of writer hostgroup 1"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
-	     "check_type=\"polardb\" proxy_protocol=\"off\"})",
-	     "needs a protocol other than off"},
-	    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
-	     "lsn_wait_timeout_ms=60001})",
-	     "lsn_wait_timeout_ms 60001 is out of range"},
-	    {"pgsql_users=({password=\"x\"})", "section pgsql_users: username is missing"},
-	    {"pgsql_users=({username=\"u\"},\n{username=\"u\"})",
-	     "t.cnf:2: section pgsql_users: username \"u\" appears twice"},
-	    {"pgsql_users=({username=\"u\" attributes=\"{\"})",
-	     "attributes is neither empty nor valid"},
-	    {"pgsql_users=({username=\"u\" active=2})", "active 2 is out of range"},
-	    {"pgsql_query_rules=({active=1})", "rule_id is missing"},
-	    {"pgsql_query_rules=({rule_id=1},\n{rule_id=1})", "t.cnf:2: section pgsql_query_rules: "
-	                                                      "rule_id 1 appears twice"},
-	    {"pgsql_query_rules=({rule_id=1 replace_pattern=\"x\"})", "replace_pattern needs"},
-	    {"pgsql_query_rules=({rule_id=1 cache_ttl=0})", "cache_ttl 0 is out of range"},
-	    {"pgsql_query_rules=({rule_id=1 retries=1001})", "retries 1001 is out of range"},
-	    {"pgsql_query_rules=({rule_id=1 rollout_pct=101})", "rollout_pct 101 is out of range"},
-	    {"pgsql_query_rules=({rule_id=1 replica_eligible=2})", "replica_eligible 2"},
-	    {"pgsql_query_rules_fast_routing=({username=\"u\" database=\"d\"})",
-	     "destination_hostgroup is missing"},
-	    {"pgsql_hostgroup_attributes=({hostgroup_id=1 free_connections_pct=101})",
-	     "free_connections_pct 101"},
-	    {"pgsql_servers_ssl_params=({port=1})", "hostname (or address) is missing"},
-	    {"proxysql_servers=({hostname=\"a\"})", "port is missing"},
-	    {"scheduler=({id=1})", "filename is missing"},
-	    {"scheduler=({id=1 filename=\"x\" interval_ms=99})", "interval_ms 99 is out of range"},
-	    {"scheduler=({id=1 filename=\"x\"},\n{id=1 filename=\"x\"})",
-	     "t.cnf:2: section scheduler: id \"1\" appears twice"},
-	    {"restapi=({id=1 method=\"GET\" uri=\"x\"})", "script is missing"},
-	};
-	for (const Case& one : cases) {
+	for (const Fault_Case& one : kFaultCases) {
 		const std::string message = bad(one.text);
 		INFO(one.text << "\n--> " << message);
 		CHECK(mentions(message, one.message));
