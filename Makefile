@@ -17,9 +17,9 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wold-style-cast -Wimplicit-fall
 	-Wnon-virtual-dtor -Werror
 CXXFLAGS_release := -O2 -g
 CXXFLAGS_debug := -O0 -g -DPROXY_DEBUG=1
-CXXFLAGS_asan := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+CXXFLAGS_asan := -DPROXY_NO_JEMALLOC -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined -DPROXY_DEBUG=1
-CXXFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DPROXY_DEBUG=1
+CXXFLAGS_tsan := -DPROXY_NO_JEMALLOC -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DPROXY_DEBUG=1
 CXXFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-DPROXY_DEBUG=1
 ALL_CXXFLAGS := -std=c++20 -pthread $(WARNINGS) $(CXXFLAGS_$(MODE)) $(CXXFLAGS)

@@ -52,6 +52,18 @@ public:
 		return version;
 	}
 
+	// Takes a newer value into the caller's own copy; true when there was one. For holders that
+	// are handed around as plain pointers.
+	bool refresh(std::shared_ptr<const T>& mine, uint64_t& my_version) const {
+		if (version() == my_version) {
+			return false;
+		}
+		Versioned now = get();
+		mine = std::move(now.value);
+		my_version = now.version;
+		return true;
+	}
+
 private:
 	mutable Mutex mutex_{Lock_Rank::snapshot};
 	std::shared_ptr<const T> value_ GUARDED_BY(mutex_);

@@ -28,6 +28,15 @@ protected:
 	~Wake_Handler() = default;
 };
 
+// Told once a pass, after the wait and before any ready handler.
+class Pass_Handler {
+public:
+	virtual void on_pass() = 0;
+
+protected:
+	~Pass_Handler() = default;
+};
+
 class Event_Loop {
 public:
 	Event_Loop();
@@ -39,6 +48,7 @@ public:
 	void run_once(int64_t timeout_ms);
 	// on_wake() runs on the loop's thread after wake() was called; calls are coalesced.
 	void set_wake_handler(Wake_Handler* handler) { wake_handler_ = handler; }
+	void set_pass_handler(Pass_Handler* handler) { pass_handler_ = handler; }
 	// Any thread.
 	void wake();
 
@@ -46,12 +56,15 @@ public:
 
 private:
 	static void on_async(struct ev_loop* loop, ev_async* watcher, int events);
+	static void on_check(struct ev_loop* loop, ev_check* watcher, int events);
 	static void on_timer(struct ev_loop* loop, ev_timer* watcher, int events);
 
 	struct ev_loop* loop_;
 	ev_async async_;
 	ev_timer timer_;
+	ev_check check_;
 	Wake_Handler* wake_handler_ = nullptr;
+	Pass_Handler* pass_handler_ = nullptr;
 };
 
 // One descriptor in one loop. Stops itself when destroyed.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/Result.h"
+#include "config/Listen_Address.h"
 #include "net/Event_Loop.h"
 
 #include <cstdint>
@@ -11,17 +12,6 @@
 #include <vector>
 
 namespace proxy {
-
-// Where to listen: "ip:port", "[ip6]:port" or "/path/of/socket".
-struct Listen_Address {
-	std::string host; // numeric; empty for a Unix socket
-	int port = 0;
-	std::string path;
-	std::string text() const;
-};
-
-// A `;`-separated list as in pgsql-interfaces; the error names the bad entry.
-Result<std::vector<Listen_Address>> parse_interfaces(const std::string& list);
 
 // Opens a non-blocking listening socket. A stale Unix socket file is replaced.
 Result<int> open_listener(const Listen_Address& address);

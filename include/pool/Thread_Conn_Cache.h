@@ -10,6 +10,7 @@
 #include "pool/PgSQL_SrvC.h"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <unordered_map>
 #include <vector>
@@ -46,6 +47,12 @@ public:
 	// Closes the connections the loop found closed by their server while idle here.
 	void close_stale();
 	size_t size() const { return size_; }
+	// Adds the number of connections here, by server.
+	void count(std::map<const PgSQL_SrvC*, int64_t>& counts) const {
+		for (const auto& [server, connections] : by_server_) {
+			counts[server] += static_cast<int64_t>(connections.size());
+		}
+	}
 
 private:
 	void on_backend_connected(PgSQL_Connection&, Result<void>) override {}

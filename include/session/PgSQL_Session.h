@@ -123,6 +123,12 @@ public:
 		std::string route_reason;
 	};
 	Info info() const;
+	// Counters kept on the server connection in use go to the server's shared ones.
+	void flush_counters() {
+		if (backend_ != nullptr) {
+			Thread_Conn_Cache::flush_counters(*backend_);
+		}
+	}
 	size_t memory_bytes() const;
 
 private:

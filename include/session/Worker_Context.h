@@ -55,7 +55,7 @@ public:
 	virtual void hold_until(std::unique_ptr<PgSQL_Connection> connection,
 	                        std::shared_ptr<std::atomic<bool>> done) = 0;
 	// on_deadline() of the session is to run at about this monotonic time.
-	virtual void wake_by(int64_t deadline_us) = 0;
+	virtual void wake_by(PgSQL_Session& session, int64_t deadline_us) = 0;
 	// A server connection failed at the connection level: the monitor looks at once.
 	virtual void report_server_failure(const PgSQL_SrvC& server) = 0;
 

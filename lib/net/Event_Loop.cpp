@@ -23,10 +23,16 @@ Event_Loop::Event_Loop() : loop_(ev_loop_new(kLoopFlags)) {
 	ev_async_start(loop_, &async_);
 	timer_ = ev_timer{};
 	timer_.cb = &Event_Loop::on_timer;
+	check_ = ev_check{};
+	check_.cb = &Event_Loop::on_check;
+	check_.data = this;
+	check_.priority = EV_MAXPRI; // before the descriptors of the pass
+	ev_check_start(loop_, &check_);
 }
 
 Event_Loop::~Event_Loop() {
 	ev_timer_stop(loop_, &timer_);
+	ev_check_stop(loop_, &check_);
 	ev_async_stop(loop_, &async_);
 	ev_loop_destroy(loop_);
 }
@@ -56,6 +62,13 @@ void Event_Loop::on_async(struct ev_loop*, ev_async* watcher, int) {
 	auto* self = static_cast<Event_Loop*>(watcher->data);
 	if (self->wake_handler_ != nullptr) {
 		self->wake_handler_->on_wake();
+	}
+}
+
+void Event_Loop::on_check(struct ev_loop*, ev_check* watcher, int) {
+	auto* self = static_cast<Event_Loop*>(watcher->data);
+	if (self->pass_handler_ != nullptr) {
+		self->pass_handler_->on_pass();
 	}
 }
 

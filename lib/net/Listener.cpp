@@ -12,7 +12,6 @@
 
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 
 namespace proxy {
@@ -22,44 +21,6 @@ constexpr int kBacklog = 1024;
 // Connections taken per readiness event, so that a storm of connects does not starve the clients
 // that are being served.
 constexpr int kAcceptsPerEvent = 64;
-constexpr int kMaxPort = 65535;
-
-std::string trimmed(std::string_view text) {
-	const size_t first = text.find_first_not_of(" \t\r\n");
-	if (first == std::string_view::npos) {
-		return {};
-	}
-	return std::string(text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1));
-}
-
-Result<Listen_Address> parse_interface(const std::string& entry) {
-	Listen_Address address;
-	if (entry.front() == '/') {
-		if (entry.size() >= sizeof(sockaddr_un::sun_path)) {
-			return make_error("22023", "interface \"" + entry + "\": the socket path is too long");
-		}
-		address.path = entry;
-		return address;
-	}
-	const size_t colon = entry.rfind(':');
-	const std::string port_text = colon == std::string::npos ? "" : entry.substr(colon + 1);
-	address.host = entry.substr(0, colon);
-	if (address.host.size() > 2 && address.host.front() == '[' && address.host.back() == ']') {
-		address.host = address.host.substr(1, address.host.size() - 2);
-	}
-	const char* end = port_text.data() + port_text.size();
-	const auto parsed = std::from_chars(port_text.data(), end, address.port);
-	in_addr v4{};
-	in6_addr v6{};
-	const bool numeric = inet_pton(AF_INET, address.host.c_str(), &v4) == 1 ||
-	                     inet_pton(AF_INET6, address.host.c_str(), &v6) == 1;
-	if (port_text.empty() || parsed.ec != std::errc() || parsed.ptr != end || address.port < 1 ||
-	    address.port > kMaxPort || !numeric) {
-		return make_error("22023", "interface \"" + entry +
-		                               "\" is not ip:port, [ipv6]:port or /path/of/socket");
-	}
-	return address;
-}
 
 Result<int> listen_unix(const Listen_Address& address) {
 	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -123,30 +84,6 @@ std::string peer_text(const sockaddr_storage& peer, int& port) {
 	return text.data();
 }
 } // namespace
-
-std::string Listen_Address::text() const {
-	if (!path.empty()) {
-		return path;
-	}
-	const bool v6 = host.find(':') != std::string::npos;
-	return (v6 ? "[" + host + "]" : host) + ":" + std::to_string(port);
-}
-
-Result<std::vector<Listen_Address>> parse_interfaces(const std::string& list) {
-	std::vector<Listen_Address> addresses;
-	size_t start = 0;
-	while (start <= list.size()) {
-		const size_t end = std::min(list.find(';', start), list.size());
-		const std::string entry = trimmed(std::string_view(list).substr(start, end - start));
-		if (!entry.empty()) {
-			auto address = parse_interface(entry);
-			PROXY_TRY(address);
-			addresses.push_back(address.take());
-		}
-		start = end + 1;
-	}
-	return addresses;
-}
 
 Result<int> open_listener(const Listen_Address& address) {
 	return address.path.empty() ? listen_tcp(address) : listen_unix(address);

@@ -118,7 +118,7 @@ PgSQL_Session::PgSQL_Session(Worker_Context& worker, uint32_t id, int fd, Peer p
       started_us_(worker.now_us), last_activity_us_(worker.now_us) {
 	worker_.counters.add(Counter::Client_Connections_created);
 	worker_.counters.add(Counter::Client_Connections_connected);
-	worker_.services.wake_by(started_us_ + worker_.config->connect_timeout_client * kMicrosPerMilli);
+	worker_.services.wake_by(*this, started_us_ + worker_.config->connect_timeout_client * kMicrosPerMilli);
 }
 
 PgSQL_Session::~PgSQL_Session() {

@@ -292,7 +292,7 @@ void PgSQL_Session::begin_connect(PgSQL_SrvC& server) {
 	                                              worker_.now_us);
 	scanner_.reset();
 	set_state(Session_State::connecting_server);
-	worker_.services.wake_by(worker_.now_us +
+	worker_.services.wake_by(*this, worker_.now_us +
 	                         worker_.config->connect_timeout_server * kMicrosPerMilli);
 	if (backend_->state() == Connection_State::dead) {
 		on_backend_connected(*backend_, make_error(backend_->error_sqlstate(), backend_->error()));
@@ -340,7 +340,7 @@ void PgSQL_Session::on_backend_connected(PgSQL_Connection& connection, Result<vo
 	request_.retry_at_us =
 	    worker_.now_us + std::max<int64_t>(1, worker_.config->connect_retries_delay) *
 	                         kMicrosPerMilli;
-	worker_.services.wake_by(request_.retry_at_us);
+	worker_.services.wake_by(*this, request_.retry_at_us);
 }
 
 // ---- waiting ----
@@ -354,7 +354,7 @@ void PgSQL_Session::park(PgSQL_SrvC* server) {
 	if (server == nullptr) {
 		request_.excluded = nullptr;
 		request_.retry_at_us = worker_.now_us + kNoServerRetryUs;
-		worker_.services.wake_by(request_.retry_at_us);
+		worker_.services.wake_by(*this, request_.retry_at_us);
 		return;
 	}
 	request_.retry_at_us = 0;
@@ -365,7 +365,7 @@ void PgSQL_Session::park(PgSQL_SrvC* server) {
 		}
 	}
 	worker_.services.note_parked(*this, parked_at_);
-	worker_.services.wake_by(request_.acquire_deadline_us);
+	worker_.services.wake_by(*this, request_.acquire_deadline_us);
 }
 
 void PgSQL_Session::unpark() {

@@ -76,7 +76,7 @@ void PgSQL_Session::send_request(std::string& out) {
 			request_.wait_deadline_us = worker_.now_us +
 			                            request_.plan.wait_timeout_ms * kMicrosPerMilli +
 			                            kWaitGraceUs;
-			worker_.services.wake_by(request_.wait_deadline_us);
+			worker_.services.wake_by(*this, request_.wait_deadline_us);
 		}
 	} else if (request_.plan.to_reader && request_.plan.wait == Wait_Kind::target) {
 		request_.plan.reason = Route_Reason::read_at_target;

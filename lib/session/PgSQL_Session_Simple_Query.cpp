@@ -262,7 +262,7 @@ void PgSQL_Session::plan_and_start(std::string_view sql) {
 	                                                         : worker_.config->default_query_timeout;
 	request_.query_deadline_us = worker_.now_us + timeout_ms * kMicrosPerMilli;
 	if (request_.rules.timeout_ms > 0) {
-		worker_.services.wake_by(request_.query_deadline_us);
+		worker_.services.wake_by(*this, request_.query_deadline_us);
 	}
 	start_request();
 }

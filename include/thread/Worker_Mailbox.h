@@ -1,0 +1,60 @@
+// The way into a worker from other threads: a bounded-by-use queue and one wake-up of its loop.
+// Drained by the worker at the start of its pass; wake-ups are coalesced.
+#pragma once
+
+#include "base/Mutex.h"
+#include "net/Event_Loop.h"
+#include "pool/Hostgroup_View.h"
+#include "pool/PgSQL_SrvC.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace proxy {
+
+class PgSQL_Thread;
+
+class Worker_Mailbox final : public Pool_Waiter_Sink {
+public:
+	explicit Worker_Mailbox(Event_Loop& loop) : loop_(loop) {}
+
+	struct Delivery {
+		uint64_t ticket = 0;
+		std::unique_ptr<PgSQL_Connection> connection; // null: a slot may be free
+	};
+	struct Cancel {
+		uint32_t pid = 0;
+		std::string key;
+	};
+	using Task = std::function<void(PgSQL_Thread&)>;
+
+	// All from any thread. Deliveries and reclaims are bounded by the connections there are,
+	// cancels by the clients', tasks by the admin's one statement at a time.
+	void deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) override;
+	void post_cancel(uint32_t pid, std::string key);
+	// Somebody waits for this server: give back idle connections to it.
+	void post_reclaim(Server_Ptr server);
+	void post_task(Task task);
+
+	struct Contents {
+		std::vector<Delivery> deliveries;
+		std::vector<Cancel> cancels;
+		std::vector<Server_Ptr> reclaims;
+		std::vector<Task> tasks;
+	};
+	// The worker: everything that has come in.
+	Contents take();
+
+private:
+	// Cancels beyond this are dropped: a flood of them must not fill the memory.
+	static constexpr size_t kMaxCancels = 4096;
+
+	Event_Loop& loop_;
+	Mutex mutex_{Lock_Rank::mailbox};
+	Contents contents_ GUARDED_BY(mutex_);
+};
+
+} // namespace proxy
