@@ -212,10 +212,11 @@ TEST("a tail that arrives byte by byte is read") {
 	expect_evidence(link.conn.get(), {true, kLsn_value, "1,2", false, true}, 'I');
 }
 
-TEST("a list of ten thousand XIDs is read, and a short one after it") {
+TEST("a list of ten thousand XIDs is read, between two short ones") {
 	const Link link = connect();
 	PQsetPolarSendLSN(link.conn.get(), 1);
 	PQsetPolarSendXact(link.conn.get(), 1);
+	EXPECT_EQ(ask(link, kFull), PGRES_COMMAND_OK);
 	std::string xids = "9";
 	for (int xid = 100000; xid < 110000; ++xid) {
 		xids += "," + std::to_string(xid);

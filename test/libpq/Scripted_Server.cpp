@@ -98,7 +98,7 @@ Conn start(const Link_Setup& setup, int port) {
 	Options options = {{"host", "127.0.0.1"},
 	                   {"port", std::to_string(port)},
 	                   {"user", "u"},
-	                   {"dbname", "d"},
+	                   {"dbname", setup.conninfo.empty() ? "d" : setup.conninfo},
 	                   {"passfile", "/nonexistent"},
 	                   {"connect_timeout", "10"},
 	                   {"sslmode", setup.tls ? "require" : "disable"},
@@ -112,7 +112,8 @@ Conn start(const Link_Setup& setup, int port) {
 	}
 	keywords.push_back(nullptr);
 	values.push_back(nullptr);
-	return Conn(PQconnectStartParams(keywords.data(), values.data(), 0));
+	return Conn(
+	    PQconnectStartParams(keywords.data(), values.data(), setup.conninfo.empty() ? 0 : 1));
 }
 
 void finish_connecting(PGconn* conn) {

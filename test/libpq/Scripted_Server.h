@@ -67,6 +67,7 @@ struct Link {
 
 struct Link_Setup {
 	Options options{};
+	std::string conninfo{};          // instead of the database: more options, as one string
 	std::string answer = greeting(); // to the startup packet
 	size_t answer_piece = SIZE_MAX;  // bytes sent at a time
 	bool tls = false;

@@ -127,15 +127,21 @@ TEST("an inactive old spelling does not hide an active new one") {
 }
 
 TEST("an empty option is not sent") {
-	EXPECT_EQ(startup_of({{"_polar_origin_client_ip", ""},
-	                      {"_polar_origin_client_port", ""},
-	                      {"_polar_proxy_client_host", ""},
-	                      {"_polar_proxy_client_port", ""},
-	                      {"_polar_proxy_session_id", ""},
-	                      {"_polar_proxy_cancel_key", ""},
-	                      {"_polar_proxy_ssl_version", ""},
-	                      {"_polar_proxy_ssl_cipher_name", ""}}),
-	          packet());
+	// In a connection string: the other way of connecting drops empty values itself.
+	Link_Setup setup;
+	setup.conninfo = "dbname=d _polar_origin_client_ip='' _polar_origin_client_port='' "
+	                 "_polar_proxy_client_host='' _polar_proxy_client_port='' "
+	                 "_polar_proxy_session_id='' _polar_proxy_cancel_key='' "
+	                 "_polar_proxy_ssl_version='' _polar_proxy_ssl_cipher_name='' "
+	                 "_polar_send_lsn='' _polar_proxy_use_ssl='' _pq_.polar_proxy_wait_v1=''";
+	EXPECT_EQ(connect(setup).startup, packet());
+}
+
+TEST("an option in a connection string is sent") {
+	Link_Setup setup;
+	setup.conninfo = "dbname=d _polar_proxy_client_host=::1 _polar_proxy_send_lsn=true";
+	EXPECT_EQ(connect(setup).startup,
+	          packet({{"_polar_proxy_send_lsn", "true"}, {"_polar_proxy_client_host", "::1"}}));
 }
 
 TEST("the options can be given in a connection string") {
