@@ -23,83 +23,40 @@ bool precedes_operand(std::string_view word) {
 
 } // namespace
 
-Digest_View Digest_Builder::build(std::string_view sql, bool standard_conforming_strings) {
-	// Nothing is ever written longer than it was read, but for a few bytes around a fold.
-	constexpr size_t kSlack = 64;
-	// A buffer grown by one huge statement is given back by the next small one.
-	constexpr size_t kKeepBytes = size_t{1} << 20;
-	if (buffer_.size() < sql.size() + kSlack) {
-		buffer_.resize(std::max(sql.size() + kSlack, size_t{4096}));
-	} else if (buffer_.size() > kKeepBytes && sql.size() < kKeepBytes / 2) {
-		buffer_.resize(kKeepBytes / 2 + kSlack);
-		buffer_.shrink_to_fit();
-	}
-	data_ = sql.data();
-	out_ = buffer_.data();
-	size_ = 0;
-	shape_ = 0;
-	previous_ = Previous::start;
-	literals_ = after_cast_ = role_statement_ = defining_statement_ = after_password_ = false;
-	is_state_ = statement_words_ = 0;
-	password_end_ = 0;
-	run_count_ = 0;
-	run_alive_ = false;
-	depth_ = overflow_ = 0;
-	frames_[0] = Frame();
-
-	Tokenizer tokens(sql, standard_conforming_strings);
-	const uint32_t look_bytes = static_cast<uint32_t>(std::max(options_.max_query_length, 1));
-	uint32_t shown = UINT32_MAX;
-	uint32_t last_end = 0;
-	while (true) {
-		const Token token = tokens.next();
-		if (options_.keep_comment && token.space_before) {
-			copy_comments(last_end, token.begin, standard_conforming_strings);
-		}
-		if (token.kind == Token_Kind::end) {
-			break;
-		}
-		if (token.begin >= look_bytes && shown == UINT32_MAX) {
-			shown = size_;
-		}
-		take(tokens, token);
-		last_end = tokens.offset();
-	}
-	end_element();
-	if (tokens.unterminated() && password_end_ != 0) {
-		// Quotes that do not match may have turned part of a password into words.
-		size_ = password_end_;
-		put('?');
-	}
-	while (size_ > 0 && (out_[size_ - 1] == ';' || out_[size_ - 1] == ' ')) {
-		--size_;
-	}
-	if (tokens.plain_backslash()) {
-		shape_ ^= standard_conforming_strings ? 0x9e3779b97f4a7c15u : 0xc2b2ae3d27d4eb4fu;
-	}
-	Digest_View view;
-	view.text = {out_, size_};
-	view.shown = view.text.substr(0, std::min(shown, size_));
-	view.shape = shape_;
-	view.unterminated = tokens.unterminated();
-	view.literals = literals_;
-	return view;
-}
-
 inline void Digest_Builder::copy(std::string_view text) {
 	std::memcpy(out_ + size_, text.data(), text.size());
 	size_ += static_cast<uint32_t>(text.size());
+}
+
+// Copies a token of the statement. Most are short: one copy of a fixed size, which may take what
+// follows the token along (the output has room, and the next token overwrites it), is cheaper than
+// one of the exact size.
+inline void Digest_Builder::copy_token(const Token& token) {
+	constexpr uint32_t kBlock = 16;
+	std::memcpy(out_ + size_, data_ + token.begin, kBlock);
+	if (token.size() > kBlock) {
+		std::memcpy(out_ + size_, data_ + token.begin, token.size());
+	}
+	size_ += token.size();
 }
 
 void Digest_Builder::mix(std::string_view text) {
 	shape_ = XXH3_64bits_withSeed(text.data(), text.size(), shape_ + 1);
 }
 
-void Digest_Builder::copy_name(std::string_view text, bool quoted) {
+// Something else than a literal shows as a question mark, or a word as a literal, at this place:
+// `f(1) 'x'` is a constant of type f, while `f(1) true` and `f(1) ? x` call f.
+void Digest_Builder::mix_place(char kind) {
+	const uint64_t place = (static_cast<uint64_t>(size_) << 8) | static_cast<uint8_t>(kind);
+	mix({reinterpret_cast<const char*>(&place), sizeof(place)});
+}
+
+void Digest_Builder::copy_name(const Token& token, bool quoted) {
 	if (!options_.no_digits && (quoted || !options_.lowercase)) {
-		copy(text);
+		copy_token(token);
 		return;
 	}
+	const std::string_view text(data_ + token.begin, token.size());
 	bool digits = false;
 	for (size_t i = 0; i < text.size(); ++i) {
 		const char c = text[i];
@@ -126,7 +83,7 @@ inline void Digest_Builder::spoil() {
 	frame.group_alive = false;
 }
 
-void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
+inline void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 	const std::string_view text = tokens.text_of(token);
 	switch (token.kind) {
 	case Token_Kind::end:
@@ -140,7 +97,7 @@ void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 			break;
 		}
 		space(token);
-		copy_name(text, true);
+		copy_name(token, true);
 		spoil();
 		previous_ = Previous::name;
 		break;
@@ -155,7 +112,7 @@ void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 		break;
 	case Token_Kind::parameter:
 		space(token);
-		copy(text);
+		copy_token(token);
 		spoil();
 		previous_ = Previous::name;
 		break;
@@ -176,17 +133,18 @@ void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 		take_open(token, false);
 		break;
 	case Token_Kind::close_paren:
-		take_close(token, false);
+		take_close(false);
 		break;
 	case Token_Kind::open_bracket:
 		take_open(token, true);
 		break;
 	case Token_Kind::close_bracket:
-		take_close(token, true);
+		take_close(true);
 		break;
 	case Token_Kind::comma:
 		end_element();
 		put(',');
+		run_alive_ = run_alive_ && previous_ == Previous::literal;
 		previous_ = Previous::comma;
 		break;
 	case Token_Kind::semicolon:
@@ -199,7 +157,7 @@ void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 		break;
 	case Token_Kind::other:
 		space(token);
-		copy(text);
+		copy_token(token);
 		spoil();
 		previous_ = Previous::other;
 		break;
@@ -209,7 +167,7 @@ void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 	after_password_ = false;
 }
 
-void Digest_Builder::take_word(Tokenizer& tokens, const Token& token) {
+inline void Digest_Builder::take_word(Tokenizer& tokens, const Token& token) {
 	const std::string_view word = tokens.text_of(token);
 	if (statement_words_ < 2) {
 		if (statement_words_++ == 0) {
@@ -227,12 +185,102 @@ void Digest_Builder::take_word(Tokenizer& tokens, const Token& token) {
 	} else if (special_word(tokens, token, word)) {
 		return;
 	}
+	end_element_before(word);
 	space(token);
-	copy_name(word, false);
+	copy_name(token, false);
 	spoil();
 	previous_ = Previous::word;
 	last_word_ = token;
 	after_cast_ = false;
+}
+
+// Letters (a = bit 1) with which special words of a length begin; see special_word().
+constexpr uint32_t letter_bit(char c) {
+	return uint32_t{1} << (static_cast<uint8_t>(c) & 31);
+}
+constexpr uint32_t kSpecialFirst[] = {0,
+                                      0,
+                                      letter_bit('i'),
+                                      letter_bit('n'),
+                                      letter_bit('t') | letter_bit('n'),
+                                      letter_bit('f') | letter_bit('a'),
+                                      0,
+                                      0,
+                                      0};
+
+// The plain run of a statement: ordinary words, commas and dots with at most one space in between,
+// which is most of any text. Does what take() would do for them, with everything in registers, and
+// stops in front of the first token that needs more.
+void Digest_Builder::take_plain_words(Tokenizer& tokens, uint32_t limit) {
+	if (role_statement_ || after_password_ || (run_alive_ && previous_ == Previous::literal)) {
+		return; // a row of literals: whether it ends or goes on is decided elsewhere
+	}
+	uint32_t at = tokens.offset();
+	uint32_t size = size_;
+	Previous previous = previous_;
+	bool names = false;
+	while (at < limit) {
+		const uint32_t begin = at + (data_[at] == ' ' ? 1 : 0);
+		const char c = data_[begin];
+		if (c == ',') {
+			out_[size++] = ',';
+			run_alive_ = false;
+			is_state_ = 0;
+			after_cast_ = false;
+			previous = Previous::comma;
+			at = begin + 1;
+			continue;
+		}
+		const bool spaced = begin != at && previous != Previous::start &&
+		                    previous != Previous::open && previous != Previous::comma &&
+		                    !after_cast_;
+		if (c == '.' && previous == Previous::word && char_is(data_[begin + 1], kCharIdentStart)) {
+			out_[size] = ' ';
+			size += spaced ? 1 : 0;
+			out_[size++] = '.';
+			previous = Previous::other;
+			at = begin + 1;
+			names = true;
+			continue;
+		}
+		if (!char_is(c, kCharIdentStart) || data_[begin + 1] == '\'' || data_[begin + 1] == '&') {
+			break;
+		}
+		uint32_t length = ident_prefix(data_ + begin);
+		while (length % 8 == 0 && char_is(data_[begin + length], kCharIdentPart)) {
+			length += ident_prefix(data_ + begin + length);
+		}
+		const bool special =
+		    length < std::size(kSpecialFirst) && (kSpecialFirst[length] & letter_bit(c)) != 0;
+		// ALTER and CREATE may begin a statement about a role.
+		const bool may_define = statement_words_ == 0
+		                            ? (letter_bit(c) & (letter_bit('a') | letter_bit('c'))) != 0
+		                            : statement_words_ == 1 && defining_statement_;
+		if (special || may_define || begin + length > limit) {
+			break;
+		}
+		out_[size] = ' ';
+		size += spaced ? 1 : 0;
+		std::memcpy(out_ + size, data_ + begin, 16);
+		if (length > 16) {
+			std::memcpy(out_ + size, data_ + begin, length);
+		}
+		size += length;
+		at = begin + length;
+		last_word_.begin = begin;
+		last_word_.end = at;
+		previous = Previous::word;
+		statement_words_ = 2;
+		after_cast_ = false;
+		names = true;
+	}
+	if (names) {
+		spoil();
+		is_state_ = 0;
+	}
+	size_ = size;
+	previous_ = previous;
+	tokens.seek(at);
 }
 
 // Words that are literals, or that change what the next one is. True: the word is dealt with.
@@ -241,6 +289,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 	is_state_ = 0;
 	if (after_password_ && !same_word(word, "null")) {
 		after_password_ = false;
+		mix_place('w');
 		take_literal(token);
 		return true;
 	}
@@ -258,6 +307,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 			return false;
 		}
 		if (first == 't' && same_word(word, "true")) {
+			mix_place('w');
 			take_literal(token);
 			return true;
 		}
@@ -268,6 +318,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 			     same_word(before, "returns") || same_word(before, "on"))) {
 				return false;
 			}
+			mix_place('w');
 			take_literal(token);
 			return true;
 		}
@@ -275,6 +326,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 	case 5:
 		if (first == 'f' && is_state == 0 && previous_ != Previous::other &&
 		    same_word(word, "false")) {
+			mix_place('w');
 			take_literal(token);
 			return true;
 		}
@@ -282,7 +334,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 			space(token);
 			array_begin_ = size_;
 			array_pure_ = top().pure;
-			copy_name(word, false);
+			copy_name(token, false);
 			spoil();
 			previous_ = Previous::array_word;
 			last_word_ = token;
@@ -293,7 +345,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 	case 8:
 		if (role_statement_ && same_word(word, "password")) {
 			space(token);
-			copy_name(word, false);
+			copy_name(token, false);
 			spoil();
 			previous_ = Previous::word;
 			last_word_ = token;
@@ -309,7 +361,7 @@ bool Digest_Builder::special_word(Tokenizer& tokens, const Token& token, std::st
 
 // + or - before a number is its sign, unless an operand stands before it.
 bool Digest_Builder::unary_sign() const {
-	switch (before_op_) {
+	switch (op_.before) {
 	case Previous::start:
 	case Previous::open:
 	case Previous::comma:
@@ -327,27 +379,34 @@ bool Digest_Builder::unary_sign() const {
 	return false;
 }
 
-void Digest_Builder::take_literal(const Token& token) {
-	literals_ = true;
-	bool bare = previous_ != Previous::op;
-	bool spaced = token.space_before;
-	if (previous_ == Previous::op && op_char_ != 0) {
-		if ((op_char_ == '-' || op_char_ == '+') && token.kind == Token_Kind::number &&
-		    unary_sign()) {
-			size_ = op_begin_;
-			top().pure = op_pure_;
-			previous_ = before_op_;
-			spaced = op_spaced_;
-			bare = previous_ != Previous::op;
-		} else if (before_op_ == Previous::literal &&
-		           (op_char_ == '+' || op_char_ == '-' || op_char_ == '*' || op_char_ == '/')) {
-			size_ = op_begin_;
-			put(op_char_);
-			spaced = false;
+// `= -5`, `(- 5`: the sign is part of the literal. `1 - 5` between literals loses its spaces.
+void Digest_Builder::drop_signs(const Token& token, bool& spaced) {
+	const auto is_sign = [this] { return op_.character == '-' || op_.character == '+'; };
+	if (token.kind == Token_Kind::number) {
+		while (previous_ == Previous::op && is_sign() && unary_sign()) {
+			size_ = op_.begin;
+			top().pure = op_.pure;
+			previous_ = op_.before;
+			spaced = op_.spaced;
+			op_ = outer_op_;
+			outer_op_ = Operator();
 		}
 	}
+	if (previous_ == Previous::op && op_.before == Previous::literal &&
+	    (is_sign() || op_.character == '*' || op_.character == '/')) {
+		size_ = op_.begin;
+		put(op_.character);
+		spaced = false;
+	}
+}
+
+void Digest_Builder::take_literal(const Token& token) {
+	literals_ = true;
 	Token shown = token;
-	shown.space_before = spaced;
+	if (previous_ == Previous::op) {
+		drop_signs(token, shown.space_before);
+	}
+	const bool bare = previous_ != Previous::op;
 	space(shown);
 	put('?');
 	Frame& frame = top();
@@ -379,14 +438,34 @@ inline void Digest_Builder::end_element() {
 	}
 }
 
+// A word that begins the next clause ends a list as a bracket does.
+inline void Digest_Builder::end_element_before(std::string_view word) {
+	if (previous_ != Previous::literal || !run_alive_ ||
+	    run_count_ < static_cast<uint32_t>(options_.grouping_limit) + 2) {
+		return;
+	}
+	static constexpr std::string_view kWords[] = {"except",    "for",   "from",  "group",
+	                                              "intersect", "limit", "order", "returning",
+	                                              "union",     "where"};
+	if (std::any_of(std::begin(kWords), std::end(kWords),
+	                [word](std::string_view known) { return same_word(word, known); })) {
+		end_element();
+	}
+}
+
 void Digest_Builder::take_operator(const Token& token) {
-	op_begin_ = size_;
-	op_spaced_ = token.space_before;
-	op_pure_ = top().pure;
-	op_char_ = token.size() == 1 ? data_[token.begin] : '\0';
-	before_op_ = previous_;
+	const std::string_view text(data_ + token.begin, token.size());
+	outer_op_ = previous_ == Previous::op ? op_ : Operator();
+	op_.begin = size_;
+	op_.spaced = token.space_before;
+	op_.pure = top().pure;
+	op_.character = text.size() == 1 ? text[0] : '\0';
+	op_.before = previous_;
 	space(token);
-	copy({data_ + token.begin, token.size()});
+	copy_token(token);
+	if (text.find('?') != std::string_view::npos) {
+		mix_place('o');
+	}
 	// A sign may still turn out to be part of a literal, which keeps the row going.
 	const bool run_alive = run_alive_ && previous_ == Previous::comma;
 	spoil();
@@ -421,10 +500,9 @@ void Digest_Builder::take_open(const Token& token, bool bracket) {
 	}
 }
 
-void Digest_Builder::take_close(const Token& token, bool bracket) {
+void Digest_Builder::take_close(bool bracket) {
 	end_element();
 	run_alive_ = false;
-	(void)token;
 	if (overflow_ > 0) {
 		--overflow_;
 	} else if (depth_ > 0) {
@@ -485,7 +563,7 @@ void Digest_Builder::swallow_uescape(Tokenizer& tokens) {
 }
 
 // The comments between two tokens, each as it stands, with one space around it.
-void Digest_Builder::copy_comments(uint32_t begin, uint32_t end, bool standard_strings) {
+void Digest_Builder::copy_comments(uint32_t begin, uint32_t end) {
 	uint32_t at = begin;
 	while (at < end) {
 		if (char_is(data_[at], kCharSpace)) {
@@ -528,7 +606,90 @@ void Digest_Builder::copy_comments(uint32_t begin, uint32_t end, bool standard_s
 		previous_ = Previous::other;
 		at = stop;
 	}
-	(void)standard_strings;
+}
+
+void Digest_Builder::prepare(std::string_view sql) {
+	// Nothing is ever written longer than it was read, but for a few bytes around a fold, and
+	// copies of fixed size reach a little further than what they are for.
+	constexpr size_t kSlack = 64;
+	// Buffers grown by one huge statement are given back by the next small one.
+	constexpr size_t kKeepBytes = size_t{1} << 20;
+	const auto fit = [&](std::vector<char>& buffer) {
+		if (buffer.size() < sql.size() + kSlack) {
+			buffer.resize(std::max(sql.size() + kSlack, size_t{4096}));
+		} else if (buffer.size() > kKeepBytes && sql.size() < kKeepBytes / 2) {
+			buffer.resize(kKeepBytes / 2 + kSlack);
+			buffer.shrink_to_fit();
+		}
+	};
+	fit(buffer_);
+	fit(source_);
+	// Eight bytes at a time is how words are read: behind the client's text that would be
+	// somebody else's memory, behind this copy it is zeros.
+	std::memcpy(source_.data(), sql.data(), sql.size());
+	std::memset(source_.data() + sql.size(), 0, kSlack);
+	data_ = source_.data();
+	source_size_ = static_cast<uint32_t>(sql.size());
+	out_ = buffer_.data();
+	size_ = 0;
+}
+
+Digest_View Digest_Builder::build(std::string_view sql, bool standard_conforming_strings) {
+	prepare(sql);
+	shape_ = 0;
+	previous_ = Previous::start;
+	literals_ = after_cast_ = role_statement_ = defining_statement_ = after_password_ = false;
+	is_state_ = statement_words_ = 0;
+	password_end_ = 0;
+	op_ = outer_op_ = Operator();
+	run_count_ = 0;
+	run_alive_ = false;
+	depth_ = overflow_ = 0;
+	frames_[0] = Frame();
+
+	Tokenizer tokens({data_, source_size_}, standard_conforming_strings);
+	const uint32_t look_bytes = static_cast<uint32_t>(std::max(options_.max_query_length, 1));
+	uint32_t shown = UINT32_MAX;
+	uint32_t last_end = 0;
+	const bool plain = !options_.keep_comment && !options_.lowercase && !options_.no_digits;
+	const uint32_t plain_end = std::min(look_bytes, source_size_);
+	Token token;
+	while (true) {
+		if (plain) {
+			take_plain_words(tokens, plain_end);
+		}
+		tokens.next(token);
+		if (options_.keep_comment && token.space_before) {
+			copy_comments(last_end, token.begin);
+		}
+		if (token.kind == Token_Kind::end) {
+			break;
+		}
+		if (token.begin >= look_bytes && shown == UINT32_MAX) {
+			shown = size_;
+		}
+		take(tokens, token);
+		last_end = tokens.offset();
+	}
+	end_element();
+	if (tokens.unterminated() && password_end_ != 0) {
+		// Quotes that do not match may have turned part of a password into words.
+		size_ = password_end_;
+		copy(" ?");
+	}
+	while (size_ > 0 && (out_[size_ - 1] == ';' || out_[size_ - 1] == ' ')) {
+		--size_;
+	}
+	if (tokens.plain_backslash()) {
+		shape_ ^= standard_conforming_strings ? 0x9e3779b97f4a7c15u : 0xc2b2ae3d27d4eb4fu;
+	}
+	Digest_View view;
+	view.text = {out_, size_};
+	view.shown = view.text.substr(0, std::min(shown, size_));
+	view.shape = shape_;
+	view.unterminated = tokens.unterminated();
+	view.literals = literals_;
+	return view;
 }
 
 std::string shorten_digest(std::string_view text, size_t max_bytes) {

@@ -33,7 +33,7 @@ public:
 	// REQUIRES: sql.size() < 4 GiB.
 	Digest_View build(std::string_view sql, bool standard_conforming_strings);
 
-	size_t buffer_bytes() const { return buffer_.capacity(); }
+	size_t buffer_bytes() const { return buffer_.capacity() + source_.capacity(); }
 
 private:
 	enum class Previous : uint8_t {
@@ -66,22 +66,28 @@ private:
 	static constexpr uint32_t kMaxFrames = 64; // deeper ones are written as they are
 
 	void take(Tokenizer& tokens, const Token& token);
+	void take_plain_words(Tokenizer& tokens, uint32_t limit);
+	void prepare(std::string_view sql);
 	void take_word(Tokenizer& tokens, const Token& token);
 	bool special_word(Tokenizer& tokens, const Token& token, std::string_view word);
 	void take_literal(const Token& token);
 	void take_open(const Token& token, bool bracket);
-	void take_close(const Token& token, bool bracket);
+	void take_close(bool bracket);
 	void take_operator(const Token& token);
 	void close_group(const Frame& frame);
 	void end_element();
 	void spoil();
 	bool unary_sign() const;
+	void drop_signs(const Token& token, bool& spaced);
+	void end_element_before(std::string_view word);
 	bool swallow_type(Tokenizer& tokens, const Token& cast);
 	void swallow_uescape(Tokenizer& tokens);
-	void copy_comments(uint32_t begin, uint32_t end, bool standard_strings);
+	void copy_comments(uint32_t begin, uint32_t end);
 	void copy(std::string_view text);
-	void copy_name(std::string_view text, bool quoted);
+	void copy_token(const Token& token);
+	void copy_name(const Token& token, bool quoted);
 	void mix(std::string_view text);
+	void mix_place(char kind);
 
 	void put(char c) { out_[size_++] = c; }
 	void space(const Token& token) {
@@ -93,10 +99,12 @@ private:
 	Frame& top() { return frames_[depth_ < kMaxFrames ? depth_ : kMaxFrames - 1]; }
 
 	Digest_Options options_;
-	std::vector<char> buffer_;
+	std::vector<char> buffer_; // the digest
+	std::vector<char> source_; // the statement, with room behind it to look ahead
 
 	// State of one build().
 	const char* data_ = nullptr;
+	uint32_t source_size_ = 0;
 	char* out_ = nullptr;
 	uint32_t size_ = 0;
 	uint64_t shape_ = 0;
@@ -110,12 +118,16 @@ private:
 	bool after_password_ = false;
 	uint32_t password_end_ = 0; // output size after PASSWORD, 0: none
 	Token last_word_;
-	// The operator last written.
-	uint32_t op_begin_ = 0; // its place in the output, before its space
-	bool op_spaced_ = false;
-	bool op_pure_ = true;
-	char op_char_ = 0; // 0: more than one character
-	Previous before_op_ = Previous::start;
+	// The operator last written, and the one right before it (`= - 5`).
+	struct Operator {
+		uint32_t begin = 0; // its place in the output, before its space
+		bool spaced = false;
+		bool pure = true;
+		char character = 0; // 0: more than one character
+		Previous before = Previous::start;
+	};
+	Operator op_;
+	Operator outer_op_;
 	// Row of literals `?,?,?`.
 	uint32_t run_count_ = 0;
 	uint32_t run_kept_end_ = 0;

@@ -64,6 +64,8 @@ public:
 		result_.functions = std::move(facts_.functions);
 		result_.relations = std::move(facts_.relations);
 		dispatch();
+		// Two functions of one statement may do both, in an order that is not known.
+		result_.sticky_ends &= ~result_.sticky;
 		return std::move(result_);
 	}
 
@@ -280,7 +282,8 @@ void Classifier::on_declare() {
 void Classifier::on_ddl() {
 	plain(Statement_Kind::ddl, true);
 	// CREATE TEMP ..., and anything made in pg_temp by name.
-	if (facts_.temp_created || facts_.temp_named) {
+	const bool drops = statement_.tag == Node_Tag::drop_stmt;
+	if (facts_.temp_created || (facts_.temp_named && !drops)) {
 		result_.sticky |= kStickyTempTable;
 	}
 	if (facts_.set_configs > 0) {
@@ -431,7 +434,8 @@ void merge_into(Statement_Class& batch, Statement_Class&& part) {
 	batch.returns_rows = batch.returns_rows || part.returns_rows;
 	batch.depends_on_literals = batch.depends_on_literals || part.depends_on_literals;
 	batch.sticky = (batch.sticky & ~part.sticky_ends) | part.sticky;
-	batch.sticky_ends |= part.sticky_ends;
+	// Whoever applies both, in whichever order, is left with what still holds at the end.
+	batch.sticky_ends = (batch.sticky_ends | part.sticky_ends) & ~batch.sticky;
 	if (part.kind == Statement_Kind::begin || part.kind == Statement_Kind::set_transaction) {
 		batch.isolation = part.isolation;
 		batch.access_mode = part.access_mode;

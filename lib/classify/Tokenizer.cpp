@@ -53,9 +53,10 @@ bool Tokenizer::scan_prefixed(Token& token) {
 			return false;
 		}
 		++at_;
-		// N'' is a plain string to PostgreSQL; E'' alone has escapes whatever the setting.
-		const bool plain = prefix == 'n';
-		scan_string(token, prefix == 'e' || (plain && !standard_strings_), plain);
+		// N'' is a plain string to PostgreSQL.
+		scan_string(token, prefix == 'e'   ? Quoting::extended
+		                   : prefix == 'n' ? Quoting::plain
+		                                   : Quoting::bits);
 		return true;
 	}
 	if (prefix != 'u' || size_ - at_ < 3 || (data_[at_ + 2] != '\'' && data_[at_ + 2] != '"')) {
@@ -66,13 +67,15 @@ bool Tokenizer::scan_prefixed(Token& token) {
 	if (data_[at_] == '"') {
 		scan_quoted_name(token);
 	} else {
-		scan_string(token, false, false);
+		scan_string(token, Quoting::unicode);
 	}
 	return true;
 }
 
 // REQUIRES: at_ is on the opening quote. Includes the parts that continue it after a line break.
-void Tokenizer::scan_string(Token& token, bool backslash_escapes, bool plain) {
+void Tokenizer::scan_string(Token& token, Quoting quoting) {
+	const bool plain = quoting == Quoting::plain;
+	const bool escapes = quoting == Quoting::extended || (plain && !standard_strings_);
 	token.kind = Token_Kind::string;
 	++at_;
 	while (true) {
@@ -81,13 +84,13 @@ void Tokenizer::scan_string(Token& token, bool backslash_escapes, bool plain) {
 			break;
 		}
 		const char c = data_[at_++];
-		if (c == '\\' && (backslash_escapes || plain)) {
+		if (c == '\\' && (escapes || plain)) {
 			plain_backslash_ = plain_backslash_ || plain;
-			if (backslash_escapes && at_ < size_) {
+			if (escapes && at_ < size_) {
 				++at_;
 			}
 		} else if (c == '\'') {
-			if (at_ < size_ && data_[at_] == '\'') {
+			if (quoting != Quoting::bits && at_ < size_ && data_[at_] == '\'') {
 				++at_;
 			} else if (!continues_on_next_line()) {
 				break;
@@ -255,7 +258,7 @@ void Tokenizer::scan_rest(char c, Token& token) {
 	} else if (c == ')') {
 		take(Token_Kind::close_paren, 1);
 	} else if (c == '\'') {
-		scan_string(token, !standard_strings_, true);
+		scan_string(token, Quoting::plain);
 	} else if (c == '"') {
 		scan_quoted_name(token);
 	} else if (c == ';') {
