@@ -1,11 +1,12 @@
 """What ReadyForQuery carries after each kind of statement."""
 import os
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-from cluster import eventually, lsn_number  # noqa: E402
-from cluster import wire  # noqa: E402
-from session import plain, proxied  # noqa: E402
+from cluster import Cluster, eventually, lsn_number, template, wire  # noqa: E402
+from cluster.workspace import give_to_server  # noqa: E402
+from session import IDENTITY, plain, proxied  # noqa: E402
 
 from . import case  # noqa: E402
 
@@ -363,3 +364,26 @@ def replication_sessions_have_no_tail(cluster, flavour):
 				_polar_proxy_client_port='1', _polar_proxy_send_lsn='true') as session:
 			assert session.first.body == b'I'
 			assert session.do('IDENTIFY_SYSTEM').ready.body == b'I'
+
+
+@case()
+def tls_sessions_have_the_same_tail(cluster, flavour):
+	"""The tail goes through TLS unchanged."""
+	with Cluster(cluster.flavour, replicas=0, start=False) as own:
+		node = own.primary
+		key, crt = (os.path.join(node.datadir, name) for name in ('server.key', 'server.crt'))
+		subprocess.run(['openssl', 'req', '-x509', '-newkey', 'rsa:2048', '-nodes', '-subj', '/CN=test',
+			'-days', '2', '-keyout', key, '-out', crt], check=True, stderr=subprocess.DEVNULL)
+		give_to_server(node.datadir)
+		template.write_settings(node.datadir, {'ssl': 'on'})
+		node.start()
+		session = wire.Wire(node.address)
+		session.start_tls()
+		messages = session.login('postgres', None, 'postgres', _polar_proxy_send_lsn='on',
+			_polar_proxy_send_xact='on', **IDENTITY)
+		assert len(messages[-1][1]) == 9, messages[-1]
+		session.execute('begin; create temp table a (i int)')
+		session.send(wire.query('insert into a values (1)'))
+		body = session.read_ready()[-1][1]
+		assert body[:1] == b'T' and body[9:10] == b'w' and body[-1:] == b'\0', body
+		session.close()
