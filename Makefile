@@ -112,6 +112,12 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/test/fuzz/%_fuzz.o $(foreach layer,base config sta
 	@mkdir -p $(@D)
 	$(CXX) $(ALL_CXXFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group \
 		$(filter %.a,$^) -Wl,--end-group $(SYSTEM_LIBS)
+# The admin's session sits above the pure layers; its host is replaced, so SQLite is not reached.
+$(BUILD)/fuzz/admin_%: $(BUILD)/obj/test/fuzz/admin_%_fuzz.o $(foreach layer,base config stats \
+		protocol auth net classify admin,$(if $(wildcard lib/$(layer)/*.cpp),$(BUILD)/lib/$(layer).a))
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) -fsanitize=fuzzer $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group \
+		$(filter %.a,$^) -Wl,--end-group $(SYSTEM_LIBS)
 ifeq ($(MODE),fuzz)
 fuzzers: $(FUZZERS)
 else

@@ -1,10 +1,8 @@
 // Start-up: which of database and configuration file counts, and the first load to the runtime.
-// (ProxySQL's precedence: an existing proxysql.db wins over the file, unless --initial or --reload.)
+// (ProxySQL's precedence: an existing proxysql.db wins over the file, unless --initial or
+// --reload.)
 #include "admin/Admin_Core.h"
 #include "base/Log.h"
-
-#include <sys/random.h>
-#include <unistd.h>
 
 #include <fmt/format.h>
 
@@ -12,6 +10,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <sys/random.h>
+#include <unistd.h>
 
 namespace proxy {
 
@@ -39,8 +39,8 @@ Result<void> set_aside(const std::string& path) {
 	}
 	const std::string backup = path + ".bak";
 	if (std::rename(path.c_str(), backup.c_str()) != 0) {
-		return make_error("58030", fmt::format("cannot rename {} to {}: {}", path, backup,
-		                                       std::strerror(errno)));
+		return make_error(
+		    "58030", fmt::format("cannot rename {} to {}: {}", path, backup, std::strerror(errno)));
 	}
 	log_info("--initial: {} is now {}", path, backup);
 	return {};

@@ -9,12 +9,11 @@
 
 #include <fmt/format.h>
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace proxy {
 
@@ -63,8 +62,8 @@ Result<Admin_Answer> move_module(Admin_Core& core, const Admin_Module& module, M
 	case Move::memory_to_runtime: {
 		Result<void> loaded = core.memory_to_runtime(module, answer.notices);
 		if (!loaded.ok()) {
-			return admin_error(fmt::format("{} not loaded, the runtime is unchanged: {}", module.name,
-			                               loaded.error().message));
+			return admin_error(fmt::format("{} not loaded, the runtime is unchanged: {}",
+			                               module.name, loaded.error().message));
 		}
 		break;
 	}
@@ -92,8 +91,7 @@ Command_Outcome load_or_save(Admin_Core& core, const Admin_Statement& statement)
 		    !text.ends_with(spelling.direction)) {
 			continue;
 		}
-		const std::string_view middle =
-		    text.substr(spelling.verb.size(), text.size() - fixed + 2);
+		const std::string_view middle = text.substr(spelling.verb.size(), text.size() - fixed + 2);
 		for (const Admin_Module& module : admin_modules()) {
 			if (middle == fmt::format(" {} ", module.name)) {
 				return move_module(core, module, spelling.move, spelling.verb);

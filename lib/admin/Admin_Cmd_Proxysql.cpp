@@ -7,10 +7,9 @@
 
 #include <fmt/format.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
+#include <unistd.h>
 
 namespace proxy {
 

@@ -53,8 +53,7 @@ Command_Outcome tables_of(Admin_Core& core, const Admin_Statement& statement,
 	if (known.empty()) {
 		return admin_error(fmt::format("unknown database {}", schema));
 	}
-	const std::string like =
-	    pattern.empty() ? "" : " AND name LIKE " + sql_literal(plain(pattern));
+	const std::string like = pattern.empty() ? "" : " AND name LIKE " + sql_literal(plain(pattern));
 	return run_rewritten(core, statement,
 	                     fmt::format("SELECT name AS tables FROM {}.sqlite_master WHERE type = "
 	                                 "'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'{} ORDER "
@@ -118,10 +117,11 @@ Command_Outcome show_fields(Admin_Core& core, const Admin_Statement& statement) 
 	const std::string name = plain(after(statement.line, "SHOW FIELDS FROM "));
 	Command_Outcome outcome = run_rewritten(
 	    core, statement,
-	    fmt::format("SELECT name AS Field, type AS Type, CASE WHEN \"notnull\" THEN 'NO' ELSE 'YES' "
-	                "END AS 'Null', CASE WHEN pk THEN 'PRI' ELSE '' END AS 'Key', dflt_value AS "
-	                "'Default', '' AS Extra FROM pragma_table_info({})",
-	                sql_literal(name)));
+	    fmt::format(
+	        "SELECT name AS Field, type AS Type, CASE WHEN \"notnull\" THEN 'NO' ELSE 'YES' "
+	        "END AS 'Null', CASE WHEN pk THEN 'PRI' ELSE '' END AS 'Key', dflt_value AS "
+	        "'Default', '' AS Extra FROM pragma_table_info({})",
+	        sql_literal(name)));
 	if (outcome->ok()) {
 		outcome->value().tag = "SHOW";
 	}
@@ -146,10 +146,10 @@ Command_Outcome show_table_status(Admin_Core& core, const Admin_Statement& state
 // a ticket.
 Command_Outcome variables_where(Admin_Core& core, const Admin_Statement& statement,
                                 std::string_view condition) {
-	Command_Outcome outcome = run_rewritten(
-	    core, statement,
-	    fmt::format("SELECT {} FROM global_variables {} ORDER BY variable_name", kVariableColumns,
-	                condition));
+	Command_Outcome outcome =
+	    run_rewritten(core, statement,
+	                  fmt::format("SELECT {} FROM global_variables {} ORDER BY variable_name",
+	                              kVariableColumns, condition));
 	if (outcome->ok()) {
 		for (Sql_Row& row : outcome->value().result.rows) {
 			if (row[0] && row[1] && !row[1]->empty() && is_secret_variable(*row[0])) {
@@ -325,8 +325,7 @@ constexpr Admin_Command kCommands[] = {
     {"SHOW VARIABLES LIKE ", kPrefix, kAll, show_variables_like, "variables by pattern"},
     {"SHOW GLOBAL VARIABLES LIKE ", kPrefix, kAll, show_variables_like, "variables by pattern"},
     {"SHOW VARIABLES WHERE ", kPrefix, kAll, show_variables_where, "variables by condition"},
-    {"SHOW GLOBAL VARIABLES WHERE ", kPrefix, kAll, show_variables_where,
-     "variables by condition"},
+    {"SHOW GLOBAL VARIABLES WHERE ", kPrefix, kAll, show_variables_where, "variables by condition"},
     {"SHOW PGSQL STATUS", kExact, kAll, show_status, "counters of stats_pgsql_global"},
     {"SHOW PGSQL PROCESSLIST", kExact, kAll, show_processlist, "client sessions"},
     {"SHOW FULL PGSQL PROCESSLIST", kExact, kAll, show_full_processlist,

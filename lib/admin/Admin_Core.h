@@ -62,7 +62,8 @@ class Admin_Core {
 public:
 	Admin_Core(Runtime_Control& control, Admin_Options options);
 
-	// Opens the databases, fills memory from disk and, where it counts, from the configuration file.
+	// Opens the databases, fills memory from disk and, where it counts, from the configuration
+	// file.
 	Result<void> open();
 	Result<void> load_all_to_runtime();
 

@@ -3,21 +3,24 @@
 #include "base/Clock.h"
 #include "base/Log.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace proxy {
 
 namespace {
 constexpr std::string_view kBootState = "58030"; // io_error
 
-// In-memory databases are shared by name inside the process; each Admin_Database has its own.
-// Relaxed: only uniqueness matters.
-std::atomic<uint64_t> next_instance{0};
+// In-memory databases are shared by name inside the process; each Admin_Database has its own name.
+std::string unique_name() {
+	uint64_t random = 0;
+	// So few bytes never come short.
+	(void)getrandom(&random, sizeof(random), 0);
+	return std::to_string(random);
+}
 
 bool has_column(SQLite3DB& db, std::string_view schema, std::string_view table,
                 std::string_view column) {
@@ -28,6 +31,11 @@ bool has_column(SQLite3DB& db, std::string_view schema, std::string_view table,
 
 Error about_file(const std::string& path, const Error& error) {
 	return make_error(kBootState, "database " + path + ": " + error.message);
+}
+
+// The schema of a table that is neither configuration nor statistics.
+std::string_view schema_name(Table_Place place) {
+	return place == Table_Place::history ? "stats_history" : "monitor";
 }
 
 // SQLite opens lazily and reports a directory without write permission only at the first write;
@@ -44,9 +52,7 @@ Result<void> check_writable(const std::string& path, const std::string& datadir)
 } // namespace
 
 Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& datadir) {
-	// Relaxed: see above.
-	const std::string id = std::to_string(getpid()) + "_" +
-	                       std::to_string(next_instance.fetch_add(1, std::memory_order_relaxed));
+	const std::string id = unique_name();
 	const std::string stats_uri = "file:mem_statsdb_" + id + "?mode=memory&cache=shared";
 	const std::string monitor_uri = "file:mem_monitordb_" + id + "?mode=memory&cache=shared";
 	const std::string history_path = datadir + "/proxysql_stats.db";
@@ -70,15 +76,15 @@ Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& 
 	if (attached.ok()) {
 		SQLite3DB& all = *database->admin_;
 		SQLite3DB& only_stats = *database->stats_;
-		for (const auto& [uri, schema] : {std::pair{stats_uri, "stats"},
-		                                  std::pair{monitor_uri, "monitor"},
-		                                  std::pair{history_path, "stats_history"}}) {
+		for (const auto& [uri, schema] :
+		     {std::pair{stats_uri, "stats"}, std::pair{monitor_uri, "monitor"},
+		      std::pair{history_path, "stats_history"}}) {
 			if (attached.ok()) {
 				attached = all.attach(uri, schema);
 			}
 		}
-		for (const auto& [uri, schema] : {std::pair{monitor_uri, "monitor"},
-		                                  std::pair{history_path, "stats_history"}}) {
+		for (const auto& [uri, schema] :
+		     {std::pair{monitor_uri, "monitor"}, std::pair{history_path, "stats_history"}}) {
 			if (attached.ok()) {
 				attached = only_stats.attach(uri, schema);
 			}
@@ -113,22 +119,55 @@ Result<void> Admin_Database::attach_disk() {
 Result<void> Admin_Database::reopen_disk() {
 	PROXY_TRY(admin_->execute("DETACH DATABASE disk"));
 	PROXY_TRY(attach_disk());
-	for (const Table_Definition& table : config_tables()) {
-		if (table.place != Table_Place::runtime) {
-			PROXY_TRY(create_or_upgrade(table, "disk"));
-		}
+	Result<void> made = create_disk_tables();
+	if (!made.ok()) {
+		return about_file(disk_path_, made.error());
 	}
 	return {};
 }
 
 Result<void> Admin_Database::create_all() {
-	for (const Table_Definition& table : config_tables()) {
-		const std::string name(table.name);
-		if (table.place != Table_Place::runtime) {
-			if (Result<void> made = create_or_upgrade(table, "disk"); !made.ok()) {
-				return about_file(disk_path_, made.error());
+	// The history can be lost with the power; only its form must hold.
+	PROXY_TRY(admin_->execute("PRAGMA stats_history.synchronous=OFF"));
+	if (Result<void> made = create_disk_tables(); !made.ok()) {
+		return about_file(disk_path_, made.error());
+	}
+	PROXY_TRY(create_memory_tables());
+	std::vector<const Table_Definition*> old_forms;
+	Sql_Transaction transaction(*admin_);
+	PROXY_TRY(transaction.begin());
+	for (const Table_Definition& table : monitor_and_history_tables()) {
+		PROXY_TRY(create_missing(table, schema_name(table.place), old_forms));
+	}
+	PROXY_TRY(transaction.commit());
+	for (const Table_Definition* table : old_forms) {
+		PROXY_TRY(upgrade(*table, schema_name(table->place)));
+	}
+	return {};
+}
+
+// One transaction for all new tables: one wait for the disk instead of one a table.
+Result<void> Admin_Database::create_disk_tables() {
+	std::vector<const Table_Definition*> old_forms;
+	{
+		Sql_Transaction transaction(*admin_);
+		PROXY_TRY(transaction.begin());
+		for (const Table_Definition& table : config_tables()) {
+			if (table.place != Table_Place::runtime) {
+				PROXY_TRY(create_missing(table, "disk", old_forms));
 			}
 		}
+		PROXY_TRY(transaction.commit());
+	}
+	for (const Table_Definition* table : old_forms) {
+		PROXY_TRY(upgrade(*table, "disk"));
+	}
+	return {};
+}
+
+Result<void> Admin_Database::create_memory_tables() {
+	for (const Table_Definition& table : config_tables()) {
+		const std::string name(table.name);
 		if (table.place != Table_Place::disk) {
 			PROXY_TRY(admin_->execute(create_table_sql(table, name)));
 		}
@@ -147,31 +186,23 @@ Result<void> Admin_Database::create_all() {
 		PROXY_TRY(stats_->execute("CREATE VIEW " + std::string(view.name) + " AS " +
 		                          std::string(view.select)));
 	}
-	PROXY_TRY(stats_->execute(
-	    "INSERT INTO global_variables VALUES ('mysql-max_allowed_packet', '4194304')"));
-	for (const Table_Definition& table : monitor_and_history_tables()) {
-		const bool history = table.place == Table_Place::history;
-		if (Result<void> made = create_or_upgrade(table, history ? "stats_history" : "monitor");
-		    !made.ok()) {
-			return about_file(history ? "proxysql_stats.db" : "monitor", made.error());
-		}
-	}
-	return {};
+	return stats_->execute(
+	    "INSERT INTO global_variables VALUES ('mysql-max_allowed_packet', '4194304')");
 }
 
-Result<void> Admin_Database::create_or_upgrade(const Table_Definition& table,
-                                               std::string_view schema) {
+Result<void> Admin_Database::create_missing(const Table_Definition& table, std::string_view schema,
+                                            std::vector<const Table_Definition*>& old_forms) {
 	const std::string wanted = create_table_sql(table, table.name);
 	const Sql_Value parameters[] = {std::string(table.name)};
-	const std::string found =
-	    admin_->value("SELECT sql FROM " + std::string(schema) +
-	                      ".sqlite_master WHERE type = 'table' AND name = ?1",
-	                  "", parameters);
+	const std::string found = admin_->value("SELECT sql FROM " + std::string(schema) +
+	                                            ".sqlite_master WHERE type = 'table' AND name = ?1",
+	                                        "", parameters);
 	if (found == wanted) {
 		return {};
 	}
 	if (!found.empty()) {
-		return upgrade(table, schema);
+		old_forms.push_back(&table);
+		return {};
 	}
 	// "CREATE TABLE name" -> "CREATE TABLE schema.name"; the stored text has no schema again.
 	std::string create = wanted;
@@ -210,10 +241,10 @@ Result<void> Admin_Database::upgrade(const Table_Definition& table, std::string_
 		PROXY_TRY(admin_->execute("INSERT OR IGNORE INTO " + place + "." + name + " (" + columns +
 		                          ") SELECT " + values + " FROM " + place + "." + old_name));
 	}
-	const std::string left_behind = admin_->value(
-	    "SELECT (SELECT COUNT(*) FROM " + place + "." + old_name + ") - (SELECT COUNT(*) FROM " +
-	        place + "." + name + ")",
-	    "0");
+	const std::string left_behind =
+	    admin_->value("SELECT (SELECT COUNT(*) FROM " + place + "." + old_name +
+	                      ") - (SELECT COUNT(*) FROM " + place + "." + name + ")",
+	                  "0");
 	PROXY_TRY(admin_->execute("DROP TABLE " + place + "." + old_name));
 	PROXY_TRY(transaction.commit());
 	log_info("upgraded table {}.{} to its present form", schema, table.name);
@@ -251,8 +282,7 @@ Result<void> Admin_Database::replace_rows(const Table_Definition& table, std::st
 }
 
 Result<void> Admin_Database::insert_rows(const Table_Definition& table, std::string_view target,
-                                         const std::vector<Sql_Row>& rows,
-                                         Row_Conflict conflict) {
+                                         const std::vector<Sql_Row>& rows, Row_Conflict conflict) {
 	if (rows.empty()) {
 		return {};
 	}
@@ -261,7 +291,8 @@ Result<void> Admin_Database::insert_rows(const Table_Definition& table, std::str
 		places += i == 0 ? "?" : ",?";
 	}
 	Result<Sql_Statement> insert = admin_->prepare(
-	    std::string(conflict == Row_Conflict::replace ? "INSERT OR REPLACE INTO " : "INSERT INTO ") +
+	    std::string(conflict == Row_Conflict::replace ? "INSERT OR REPLACE INTO "
+	                                                  : "INSERT INTO ") +
 	    std::string(target) + " (" + column_list(table) + ") VALUES (" + places + ")");
 	if (!insert.ok()) {
 		return insert.take_error();

@@ -55,8 +55,12 @@ public:
 private:
 	Result<void> attach_disk();
 	Result<void> create_all();
-	// Makes disk.<table> what its definition says, keeping the rows of an older form.
-	Result<void> create_or_upgrade(const Table_Definition& table, std::string_view schema);
+	Result<void> create_disk_tables();
+	Result<void> create_memory_tables();
+	// Creates the table, or adds it to `old_forms` when it exists in another form.
+	Result<void> create_missing(const Table_Definition& table, std::string_view schema,
+	                            std::vector<const Table_Definition*>& old_forms);
+	// Gives the table its present form and keeps its rows.
 	Result<void> upgrade(const Table_Definition& table, std::string_view schema);
 	Result<void> backup_once();
 

@@ -59,8 +59,8 @@ Result<void> Admin_Core::store_variables(const Variable_Map& values) {
 	}
 	Sql_Transaction transaction(database_->admin());
 	PROXY_TRY(transaction.begin());
-	PROXY_TRY(database_->insert_rows(*find_table("global_variables"), "main.global_variables",
-	                                 rows, Row_Conflict::replace));
+	PROXY_TRY(database_->insert_rows(*find_table("global_variables"), "main.global_variables", rows,
+	                                 Row_Conflict::replace));
 	return transaction.commit();
 }
 

@@ -81,6 +81,19 @@ std::vector<Sql_Row> to_sql(const Table_Definition& table, const std::vector<Gen
 	}
 	return out;
 }
+
+std::vector<Generic_Row> to_generic(const Table_Definition& table,
+                                    const std::vector<Sql_Row>& rows) {
+	std::vector<Generic_Row> out(rows.size());
+	for (size_t at = 0; at < rows.size(); ++at) {
+		for (size_t i = 0; i < rows[at].size(); ++i) {
+			if (rows[at][i]) {
+				out[at].emplace(table.columns[i].name, *rows[at][i]);
+			}
+		}
+	}
+	return out;
+}
 } // namespace
 
 std::span<const Admin_Module> admin_modules() {
@@ -286,14 +299,8 @@ Result<Config_File_Contents> Admin_Core::memory_as_config() {
 			if (!cells.ok()) {
 				return cells.take_error();
 			}
-			for (const Sql_Row& row : cells.value().rows) {
-				Generic_Row out;
-				for (size_t i = 0; i < row.size(); ++i) {
-					if (row[i]) {
-						out.emplace(table.columns[i].name, *row[i]);
-					}
-				}
-				contents.tables[std::string(name)].push_back(std::move(out));
+			if (!cells.value().rows.empty()) {
+				contents.tables.emplace(name, to_generic(table, cells.value().rows));
 			}
 		}
 	}

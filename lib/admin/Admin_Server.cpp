@@ -4,7 +4,13 @@
 #include "base/Log.h"
 #include "protocol/PgSQL_Protocol.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -14,15 +20,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace proxy {
@@ -76,9 +75,9 @@ void remove_stale_socket(const sockaddr_un& address) {
 	if (probe < 0) {
 		return;
 	}
-	const bool refused = connect(probe, reinterpret_cast<const sockaddr*>(&address),
-	                             sizeof(address)) != 0 &&
-	                     errno == ECONNREFUSED;
+	const bool refused =
+	    connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
+	    errno == ECONNREFUSED;
 	close(probe);
 	struct stat info {};
 	if (refused && stat(address.sun_path, &info) == 0 && S_ISSOCK(info.st_mode)) {
@@ -116,8 +115,8 @@ Result<int> listen_tcp(const Listen_Address& wanted) {
 	if (const int rc = getaddrinfo(wanted.host.empty() ? nullptr : wanted.host.c_str(),
 	                               port.c_str(), &hints, &found);
 	    rc != 0) {
-		return make_error("58030", fmt::format("cannot listen on {}: {}", wanted.text(),
-		                                       gai_strerror(rc)));
+		return make_error("58030",
+		                  fmt::format("cannot listen on {}: {}", wanted.text(), gai_strerror(rc)));
 	}
 	const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> guard(found, &freeaddrinfo);
 	const int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -154,8 +153,7 @@ struct Admin_Server::Listener {
 		Listen_Address address = wanted;
 		sockaddr_storage name{};
 		socklen_t size = sizeof(name);
-		if (!wanted.is_unix() &&
-		    getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) == 0) {
+		if (!wanted.is_unix() && getsockname(fd, reinterpret_cast<sockaddr*>(&name), &size) == 0) {
 			sockaddr_in v4{}; // the port is at the same place in both families
 			std::memcpy(&v4, &name, sizeof(v4));
 			address.port = ntohs(v4.sin_port);

@@ -61,8 +61,8 @@ private:
 
 	Mutex mutex_{Lock_Rank::mailbox};
 	std::vector<std::unique_ptr<Listener>> listeners_ GUARDED_BY(mutex_);
-	// No longer wanted, but perhaps being polled: the accepting thread closes them, so that it never
-	// accepts from a number that has become another socket.
+	// No longer wanted, but perhaps being polled: the accepting thread closes them, so that it
+	// never accepts from a number that has become another socket.
 	std::vector<std::unique_ptr<Listener>> retired_ GUARDED_BY(mutex_);
 	std::vector<std::unique_ptr<Client>> clients_ GUARDED_BY(mutex_);
 	uint32_t next_pid_ GUARDED_BY(mutex_) = 1;

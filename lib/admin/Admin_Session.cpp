@@ -104,8 +104,8 @@ bool Admin_Session::on_startup_bytes(std::string& out) {
 		return false;
 	case Startup_Kind::unsupported_version:
 		fail("0A000",
-		     fmt::format("unsupported frontend protocol {}.{}: this server speaks 3.0", packet.major,
-		                 packet.minor),
+		     fmt::format("unsupported frontend protocol {}.{}: this server speaks 3.0",
+		                 packet.major, packet.minor),
 		     out);
 		return false;
 	case Startup_Kind::startup:
@@ -169,7 +169,8 @@ void Admin_Session::on_auth_status(Auth_Flow::Status status, const std::string& 
 		return fail("28P01",
 		            fmt::format("ProxySQL Error: Access denied for user '{}'@'{}' (using password: "
 		                        "{})",
-		                        username_, peer_.address, auth_->password_was_empty() ? "NO" : "YES"),
+		                        username_, peer_.address,
+		                        auth_->password_was_empty() ? "NO" : "YES"),
 		            out);
 	case Auth_Flow::Status::malformed:
 		return fail("08P01", std::string(auth_->error()), out);
@@ -220,7 +221,8 @@ bool Admin_Session::on_frame_bytes(std::string& out) {
 	case Frame_Status::incomplete:
 		return false;
 	case Frame_Status::malformed:
-		fail("08P01", "invalid message length: the admin interface takes messages up to 64 MB", out);
+		fail("08P01", "invalid message length: the admin interface takes messages up to 64 MB",
+		     out);
 		return false;
 	case Frame_Status::complete:
 		break;

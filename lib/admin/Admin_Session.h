@@ -53,8 +53,8 @@ public:
 struct Admin_Peer {
 	std::string address; // for messages: an IP address, or "localhost" for a Unix socket
 	bool local = false;
-	uint32_t pid = 0;    // what BackendKeyData says
-	std::string key;     // 4 bytes
+	uint32_t pid = 0; // what BackendKeyData says
+	std::string key;  // 4 bytes
 	// Raised to stop the running statement; owned by the server, outlives the session.
 	std::atomic<bool>* cancelled = nullptr;
 };

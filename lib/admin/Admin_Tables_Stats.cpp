@@ -171,7 +171,7 @@ constexpr Column_Definition kStatsPgsqlRouteReasons[] = {
 	{"hostgroup", "INT", kNotNull, "", "", "", "hostgroup the statement was sent to"},
 	{"reason", "VARCHAR", kNotNull, "", "", "", "short name of the reason"},
 	{"description", "VARCHAR", kNotNull, "", "", "", "the reason in words"},
-	{"count", "INTEGER", kNotNull, "", "", "", "statements routed so since start"},
+	{"count_star", "INTEGER", kNotNull, "", "", "", "statements routed so since start"},
 };
 
 constexpr Column_Definition kStatsMemoryMetrics[] = {
@@ -284,10 +284,12 @@ constexpr Table_Definition kStatsTables[] = {
 // clang-format on
 
 constexpr View_Definition kViews[] = {
-	{"stats_pgsql_stat_activity",
+    {"stats_pgsql_stat_activity",
      "SELECT ThreadID AS thread_id, database AS datname, SessionID AS pid, user AS usename, "
-     "cli_host AS client_addr, cli_port AS client_port, hostgroup, l_srv_host, l_srv_port, srv_host, "
-     "srv_port, backend_pid, backend_state AS state, command, time_ms AS duration_ms, info AS query, "
+     "cli_host AS client_addr, cli_port AS client_port, hostgroup, l_srv_host, l_srv_port, "
+     "srv_host, "
+     "srv_port, backend_pid, backend_state AS state, command, time_ms AS duration_ms, info AS "
+     "query, "
      "status_flags, extended_info FROM stats_pgsql_processlist",
      "client sessions under PostgreSQL's column names"},
 };

@@ -257,8 +257,8 @@ public:
 	}
 	// The configuration tables show both kinds of shunning alike.
 	void operator()(Server_Status value) {
-		out_.emplace_back(word_of(
-		    value == Server_Status::shunned_lag ? Server_Status::shunned : value));
+		out_.emplace_back(
+		    word_of(value == Server_Status::shunned_lag ? Server_Status::shunned : value));
 	}
 	template <typename Enum>
 	requires std::is_enum_v<Enum>
@@ -271,8 +271,9 @@ private:
 template <typename Row>
 Result<std::vector<Row>> read_table(SQLite3DB& db, std::string_view schema, std::string_view name) {
 	const Table_Definition& table = *find_table(name);
-	Result<Sql_Result> cells = db.run("SELECT " + column_list(table) + " FROM " +
-	                                  std::string(schema) + "." + std::string(name) + " ORDER BY 1");
+	Result<Sql_Result> cells =
+	    db.run("SELECT " + column_list(table) + " FROM " + std::string(schema) + "." +
+	           std::string(name) + " ORDER BY 1");
 	if (!cells.ok()) {
 		return cells.take_error();
 	}
@@ -313,8 +314,7 @@ template <typename Row> std::vector<Sql_Row> write_rows(const std::vector<Row>& 
 Result<Pgsql_Servers_Config> read_servers(SQLite3DB& db, std::string_view schema) {
 	Pgsql_Servers_Config config;
 	PROXY_TRY(read_into(db, schema, "pgsql_servers", config.servers));
-	PROXY_TRY(
-	    read_into(db, schema, "pgsql_replication_hostgroups", config.replication_hostgroups));
+	PROXY_TRY(read_into(db, schema, "pgsql_replication_hostgroups", config.replication_hostgroups));
 	PROXY_TRY(read_into(db, schema, "pgsql_hostgroup_attributes", config.hostgroup_attributes));
 	PROXY_TRY(read_into(db, schema, "pgsql_servers_ssl_params", config.ssl_params));
 	return config;

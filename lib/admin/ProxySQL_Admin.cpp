@@ -33,8 +33,7 @@ public:
 			return make_error("57014", "canceling statement due to user request");
 		}
 		Result<Admin_Answer> answer = admin_.core_->execute(client, statement);
-		admin_.server_->set_login_timeout_ms(
-		    admin_.core_->pgsql_config().connect_timeout_client);
+		admin_.server_->set_login_timeout_ms(admin_.core_->pgsql_config().connect_timeout_client);
 		return answer;
 	}
 
@@ -72,9 +71,8 @@ Result<void> ProxySQL_Admin::start_listening() {
 	server_->set_login_timeout_ms(core_->pgsql_config().connect_timeout_client);
 	PROXY_TRY(server_->listen_on(addresses.value()));
 	PROXY_TRY(server_->start());
-	core_->on_rebind([this](const std::vector<Listen_Address>& changed) {
-		return server_->listen_on(changed);
-	});
+	core_->on_rebind(
+	    [this](const std::vector<Listen_Address>& changed) { return server_->listen_on(changed); });
 	return {};
 }
 

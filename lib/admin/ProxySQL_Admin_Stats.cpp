@@ -162,8 +162,8 @@ Result<void> Admin_Core::refresh_checksums() {
 	}
 	std::vector<Sql_Row> rows;
 	for (const auto& [name, entry] : checksums_) {
-		rows.push_back({name, std::to_string(entry.version), std::to_string(entry.epoch_s),
-		                entry.checksum});
+		rows.push_back(
+		    {name, std::to_string(entry.version), std::to_string(entry.epoch_s), entry.checksum});
 	}
 	return database_->replace_rows(*find_table("runtime_checksums_values"),
 	                               "main.runtime_checksums_values", rows);

@@ -23,10 +23,10 @@ Error sqlite_error(sqlite3* db) {
 Result<void> bind_all(sqlite3* db, sqlite3_stmt* statement, std::span<const Sql_Value> values) {
 	for (size_t i = 0; i < values.size(); ++i) {
 		const int place = static_cast<int>(i) + 1;
-		const int rc = values[i] ? sqlite3_bind_text64(statement, place, values[i]->data(),
-		                                               values[i]->size(), SQLITE_TRANSIENT,
-		                                               SQLITE_UTF8)
-		                         : sqlite3_bind_null(statement, place);
+		const int rc = values[i]
+		                   ? sqlite3_bind_text64(statement, place, values[i]->data(),
+		                                         values[i]->size(), SQLITE_TRANSIENT, SQLITE_UTF8)
+		                   : sqlite3_bind_null(statement, place);
 		if (rc != SQLITE_OK) {
 			return sqlite_error(db);
 		}
@@ -131,7 +131,8 @@ private:
 int SQLite3DB::on_progress(void* self) {
 	const SQLite3DB* db = static_cast<const SQLite3DB*>(self);
 	// Relaxed: a flag only, nothing is published with it.
-	if (db->limits_.cancelled != nullptr && db->limits_.cancelled->load(std::memory_order_relaxed)) {
+	if (db->limits_.cancelled != nullptr &&
+	    db->limits_.cancelled->load(std::memory_order_relaxed)) {
 		return 1;
 	}
 	return db->deadline_us_ != 0 && monotonic_us() > db->deadline_us_ ? 1 : 0;

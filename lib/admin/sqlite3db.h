@@ -33,8 +33,8 @@ struct Sql_Result {
 
 // What a statement may cost, so that one runaway query cannot hold the admin for ever.
 struct Sql_Limits {
-	int64_t time_us = 0;      // 0: no bound
-	size_t result_bytes = 0;  // 0: no bound
+	int64_t time_us = 0;     // 0: no bound
+	size_t result_bytes = 0; // 0: no bound
 	// Raised by another thread (CancelRequest, shutdown); may be null.
 	const std::atomic<bool>* cancelled = nullptr;
 };
@@ -59,7 +59,8 @@ private:
 
 class SQLite3DB {
 public:
-	// `uri`: a path or a file: URI (file:name?mode=memory&cache=shared). Creates the file if missing.
+	// `uri`: a path or a file: URI (file:name?mode=memory&cache=shared). Creates the file if
+	// missing.
 	static Result<std::unique_ptr<SQLite3DB>> open(const std::string& uri);
 	~SQLite3DB();
 	SQLite3DB(const SQLite3DB&) = delete;

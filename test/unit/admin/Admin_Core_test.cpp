@@ -4,8 +4,6 @@
 
 #include <catch2/catch.hpp>
 
-#include <fstream>
-
 using namespace proxy;
 using proxy::test::admin_options;
 using proxy::test::Fake_Runtime;
@@ -112,18 +110,19 @@ TEST_CASE_METHOD(Admin_Fixture, "every table has its columns in its schema, and 
 }
 
 TEST_CASE("the CREATE TABLE text is ProxySQL's") {
-	CHECK(create_table_sql(*find_table("pgsql_servers"), "pgsql_servers") ==
-	      "CREATE TABLE pgsql_servers (hostgroup_id INT CHECK (hostgroup_id>=0) NOT NULL DEFAULT 0 "
-	      ", hostname VARCHAR NOT NULL , port INT CHECK (port >= 0 AND port <= 65535) NOT NULL "
-	      "DEFAULT 5432 , status VARCHAR CHECK (UPPER(status) IN "
-	      "('ONLINE','SHUNNED','OFFLINE_SOFT', 'OFFLINE_HARD')) NOT NULL DEFAULT 'ONLINE' , weight "
-	      "INT CHECK (weight >= 0 AND weight <=10000000) NOT NULL DEFAULT 1 , compression INT CHECK "
-	      "(compression IN(0,1)) NOT NULL DEFAULT 0 , max_connections INT CHECK (max_connections "
-	      ">=0) NOT NULL DEFAULT 1000 , max_replication_lag INT CHECK (max_replication_lag >= 0 AND "
-	      "max_replication_lag <= 126144000) NOT NULL DEFAULT 0 , use_ssl INT CHECK (use_ssl "
-	      "IN(0,1)) NOT NULL DEFAULT 0 , max_latency_ms INT UNSIGNED CHECK (max_latency_ms>=0) NOT "
-	      "NULL DEFAULT 0 , comment VARCHAR NOT NULL DEFAULT '' , PRIMARY KEY (hostgroup_id, "
-	      "hostname, port) )");
+	CHECK(
+	    create_table_sql(*find_table("pgsql_servers"), "pgsql_servers") ==
+	    "CREATE TABLE pgsql_servers (hostgroup_id INT CHECK (hostgroup_id>=0) NOT NULL DEFAULT 0 "
+	    ", hostname VARCHAR NOT NULL , port INT CHECK (port >= 0 AND port <= 65535) NOT NULL "
+	    "DEFAULT 5432 , status VARCHAR CHECK (UPPER(status) IN "
+	    "('ONLINE','SHUNNED','OFFLINE_SOFT', 'OFFLINE_HARD')) NOT NULL DEFAULT 'ONLINE' , weight "
+	    "INT CHECK (weight >= 0 AND weight <=10000000) NOT NULL DEFAULT 1 , compression INT CHECK "
+	    "(compression IN(0,1)) NOT NULL DEFAULT 0 , max_connections INT CHECK (max_connections "
+	    ">=0) NOT NULL DEFAULT 1000 , max_replication_lag INT CHECK (max_replication_lag >= 0 AND "
+	    "max_replication_lag <= 126144000) NOT NULL DEFAULT 0 , use_ssl INT CHECK (use_ssl "
+	    "IN(0,1)) NOT NULL DEFAULT 0 , max_latency_ms INT UNSIGNED CHECK (max_latency_ms>=0) NOT "
+	    "NULL DEFAULT 0 , comment VARCHAR NOT NULL DEFAULT '' , PRIMARY KEY (hostgroup_id, "
+	    "hostname, port) )");
 	CHECK(create_table_sql(*find_table("global_variables"), "global_variables") ==
 	      "CREATE TABLE global_variables (variable_name VARCHAR NOT NULL PRIMARY KEY , "
 	      "variable_value VARCHAR NOT NULL)");
@@ -153,12 +152,14 @@ TEST_CASE_METHOD(Admin_Fixture, "constraints refuse what ProxySQL refuses") {
 	    "INSERT INTO pgsql_servers (hostgroup_id,hostname,status) VALUES (0,'a','UP')",
 	    "INSERT INTO pgsql_servers (hostname) VALUES ('a'),('a')",
 	    "INSERT INTO pgsql_servers (hostgroup_id) VALUES (1)",
-	    "INSERT INTO pgsql_replication_hostgroups VALUES (1,1,'read_only','',0,'default',-1,-1,'off')",
+	    "INSERT INTO pgsql_replication_hostgroups VALUES "
+	    "(1,1,'read_only','',0,'default',-1,-1,'off')",
 	    "INSERT INTO pgsql_replication_hostgroups (writer_hostgroup,reader_hostgroup,check_type) "
 	    "VALUES (1,2,'innodb_read_only')",
 	    "INSERT INTO pgsql_replication_hostgroups "
 	    "(writer_hostgroup,reader_hostgroup,txn_split_enabled) VALUES (1,2,1)",
-	    "INSERT INTO pgsql_replication_hostgroups (writer_hostgroup,reader_hostgroup,proxy_protocol) "
+	    "INSERT INTO pgsql_replication_hostgroups "
+	    "(writer_hostgroup,reader_hostgroup,proxy_protocol) "
 	    "VALUES (1,2,'v16')",
 	    "INSERT INTO pgsql_query_rules (replace_pattern) VALUES ('x')",
 	    "INSERT INTO pgsql_query_rules (replica_eligible) VALUES (2)",
@@ -246,10 +247,10 @@ TEST_CASE_METHOD(Admin_Fixture, "every spelling of LOAD and SAVE works for every
 		std::string direction;
 	};
 	const Spelling spellings[] = {
-	    {"LOAD", "TO MEMORY"},   {"LOAD", "TO MEM"},    {"LOAD", "FROM DISK"},
-	    {"SAVE", "FROM MEMORY"}, {"SAVE", "FROM MEM"},  {"SAVE", "TO DISK"},
-	    {"LOAD", "FROM MEMORY"}, {"LOAD", "FROM MEM"},  {"LOAD", "TO RUNTIME"},
-	    {"LOAD", "TO RUN"},      {"SAVE", "TO MEMORY"}, {"SAVE", "TO MEM"},
+	    {"LOAD", "TO MEMORY"},    {"LOAD", "TO MEM"},    {"LOAD", "FROM DISK"},
+	    {"SAVE", "FROM MEMORY"},  {"SAVE", "FROM MEM"},  {"SAVE", "TO DISK"},
+	    {"LOAD", "FROM MEMORY"},  {"LOAD", "FROM MEM"},  {"LOAD", "TO RUNTIME"},
+	    {"LOAD", "TO RUN"},       {"SAVE", "TO MEMORY"}, {"SAVE", "TO MEM"},
 	    {"SAVE", "FROM RUNTIME"}, {"SAVE", "FROM RUN"}};
 	for (const Admin_Module& module : admin_modules()) {
 		for (const auto& [verb, direction] : spellings) {
@@ -292,7 +293,8 @@ TEST_CASE_METHOD(Admin_Fixture, "a load is all or nothing and names every reject
 	SECTION("the runtime refuses") {
 		run("INSERT INTO pgsql_query_rules (rule_id,active,match_pattern) VALUES (1,1,'(')");
 		runtime.refuse = "rule 1: missing )";
-		CHECK_THAT(fails("LOAD PGSQL QUERY RULES TO RUNTIME").message, Contains("rule 1: missing )"));
+		CHECK_THAT(fails("LOAD PGSQL QUERY RULES TO RUNTIME").message,
+		           Contains("rule 1: missing )"));
 	}
 }
 
@@ -411,11 +413,15 @@ TEST_CASE_METHOD(Admin_Fixture, "runtime tables show what runs, also what the mo
 TEST_CASE_METHOD(Admin_Fixture, "PROXYSQL commands reach the runtime") {
 	using Action = Runtime_Control::Action;
 	const std::pair<const char*, Action> expected[] = {
-	    {"PROXYSQL PAUSE", Action::pause},       {"PROXYSQL RESUME", Action::resume},
-	    {"PROXYSQL STOP", Action::stop},         {"PROXYSQL START", Action::start},
-	    {"PROXYSQL SHUTDOWN", Action::shutdown}, {"PROXYSQL KILL", Action::shutdown},
+	    {"PROXYSQL PAUSE", Action::pause},
+	    {"PROXYSQL RESUME", Action::resume},
+	    {"PROXYSQL STOP", Action::stop},
+	    {"PROXYSQL START", Action::start},
+	    {"PROXYSQL SHUTDOWN", Action::shutdown},
+	    {"PROXYSQL KILL", Action::shutdown},
 	    {"PROXYSQL SHUTDOWN SLOW", Action::shutdown_slow},
-	    {"PROXYSQL FLUSH LOGS", Action::flush_logs}, {"proxysql reload tls;", Action::reload_tls}};
+	    {"PROXYSQL FLUSH LOGS", Action::flush_logs},
+	    {"proxysql reload tls;", Action::reload_tls}};
 	for (const auto& [command, action] : expected) {
 		runtime.actions.clear();
 		CHECK(run(command).tag == "PROXYSQL");
@@ -463,8 +469,8 @@ TEST_CASE_METHOD(Admin_Fixture, "a stats user looks and changes nothing") {
 	CHECK_THAT(fails("PRAGMA query_only=0", stats).message, Contains("Command not allowed"));
 	CHECK_THAT(fails("/**/ATTACH DATABASE '/etc/passwd' AS x", stats).message,
 	           Contains("Command not allowed"));
-	CHECK_THAT(fails("EXPLAIN ATTACH DATABASE '/tmp/x' AS x; ", stats).message,
-	           Contains("not allowed") || Contains("readonly"));
+	CHECK_THAT(fails("EXPLAIN QUERY PLAN PRAGMA query_only=0", stats).message,
+	           Contains("Command not allowed"));
 	CHECK(run("SET extra_float_digits=3", stats).tag == "SET");
 }
 
@@ -486,142 +492,4 @@ TEST_CASE_METHOD(Admin_Fixture, "a runaway query ends when it is cancelled") {
 	    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT COUNT(*) FROM n");
 	REQUIRE_FALSE(answer.ok());
 	CHECK(answer.error().sqlstate == "57014");
-}
-
-TEST_CASE("the database wins over the file, unless told otherwise") {
-	Temporary_Directory directory;
-	Fake_Runtime runtime;
-	const auto file = [](int port) {
-		return "pgsql_servers = ( { address=\"10.0.0.1\" port=" + std::to_string(port) +
-		       " hostgroup=3 comment=\"c\" } )\n"
-		       "pgsql_users = ( { username=\"u\" password=\"p\" default_hostgroup=3 } )\n"
-		       "pgsql_variables = { monitor_history=6000 }\n"
-		       "scheduler = ( { id=1 active=0 interval_ms=5000 filename=\"/bin/true\" } )\n";
-	};
-	const auto start = [&](Admin_Options options) {
-		Admin_Core core(runtime, std::move(options));
-		const Result<void> opened = core.open();
-		INFO((opened.ok() ? "" : opened.error().message));
-		REQUIRE(opened.ok());
-		REQUIRE(core.load_all_to_runtime().ok());
-	};
-	start(admin_options(directory.path, file(5001)));
-	REQUIRE(runtime.servers.servers.size() == 1);
-	CHECK(runtime.servers.servers[0].port == 5001);
-	CHECK(runtime.servers.servers[0].hostgroup_id == 3);
-	CHECK(runtime.users.size() == 1);
-	CHECK(runtime.pgsql_variables["pgsql-monitor_history"] == "6000");
-
-	start(admin_options(directory.path, file(5002)));
-	CHECK(runtime.servers.servers.size() == 1);
-	CHECK(runtime.servers.servers[0].port == 5001);
-
-	Admin_Options reload = admin_options(directory.path, file(5002));
-	reload.reload = true;
-	start(reload);
-	CHECK(runtime.servers.servers.size() == 2);
-
-	Admin_Options initial = admin_options(directory.path, file(5003));
-	initial.initial = true;
-	start(initial);
-	REQUIRE(runtime.servers.servers.size() == 1);
-	CHECK(runtime.servers.servers[0].port == 5003);
-	CHECK(std::filesystem::exists(directory.path + "/proxysql.db.bak"));
-}
-
-TEST_CASE("the node keeps its uuid") {
-	Temporary_Directory directory;
-	Fake_Runtime runtime;
-	const auto uuid = [&] {
-		Admin_Core core(runtime, admin_options(directory.path));
-		REQUIRE(core.open().ok());
-		return core.database().admin().value(
-		    "SELECT variable_value FROM disk.global_settings WHERE variable_name='uuid'", "");
-	};
-	const std::string first = uuid();
-	CHECK(first.size() == 36);
-	CHECK(uuid() == first);
-}
-
-TEST_CASE("a database that is damaged, foreign or locked stops the start") {
-	Temporary_Directory directory;
-	Fake_Runtime runtime;
-	std::ofstream(directory.path + "/proxysql.db") << std::string(8192, 'x');
-	Admin_Core core(runtime, admin_options(directory.path));
-	const Result<void> opened = core.open();
-	REQUIRE_FALSE(opened.ok());
-	CHECK_THAT(opened.error().message, Contains("proxysql.db") && Contains("not a database"));
-	Admin_Core nowhere(runtime, admin_options(directory.path + "/no/such"));
-	CHECK_FALSE(nowhere.open().ok());
-}
-
-TEST_CASE("an older proxysql.db is upgraded in place, with a copy kept") {
-	Temporary_Directory directory;
-	Fake_Runtime runtime;
-	{
-		Result<std::unique_ptr<SQLite3DB>> db = SQLite3DB::open(directory.path + "/proxysql.db");
-		REQUIRE(db.ok());
-		REQUIRE(db.value()
-		            ->execute(
-		                "CREATE TABLE pgsql_replication_hostgroups (writer_hostgroup INT NOT NULL "
-		                "PRIMARY KEY , reader_hostgroup INT NOT NULL , check_type VARCHAR NOT NULL "
-		                "DEFAULT 'read_only' , comment VARCHAR NOT NULL DEFAULT '');"
-		                "INSERT INTO pgsql_replication_hostgroups VALUES "
-		                "(1,2,'innodb_read_only','old'),(3,3,'read_only','bad');"
-		                "CREATE TABLE mysql_servers (hostname VARCHAR); INSERT INTO mysql_servers "
-		                "VALUES ('kept');"
-		                "CREATE TABLE global_variables (variable_name VARCHAR NOT NULL PRIMARY KEY , "
-		                "variable_value VARCHAR NOT NULL);"
-		                "INSERT INTO global_variables VALUES ('mysql-threads','4'),"
-		                "('pgsql-threads','3')")
-		            .ok());
-	}
-	Admin_Core core(runtime, admin_options(directory.path));
-	REQUIRE(core.open().ok());
-	REQUIRE(core.load_all_to_runtime().ok());
-	REQUIRE(runtime.servers.replication_hostgroups.size() == 1);
-	CHECK(runtime.servers.replication_hostgroups[0].comment == "old");
-	CHECK(runtime.servers.replication_hostgroups[0].check_type == Check_Type::read_only);
-	CHECK(runtime.pgsql_variables["pgsql-threads"] == "3");
-	SQLite3DB& db = core.database().admin();
-	CHECK(db.value("SELECT hostname FROM disk.mysql_servers", "") == "kept");
-	CHECK(db.value("SELECT variable_value FROM main.global_variables WHERE variable_name = "
-	               "'mysql-threads'",
-	               "") == "4");
-	int copies = 0;
-	for (const auto& entry : std::filesystem::directory_iterator(directory.path)) {
-		copies += entry.path().string().find("before-upgrade") != std::string::npos ? 1 : 0;
-	}
-	CHECK(copies == 1);
-}
-
-TEST_CASE("the configuration written out reads back to the same rows") {
-	Temporary_Directory directory;
-	Fake_Runtime runtime;
-	Admin_Core core(runtime, admin_options(directory.path));
-	REQUIRE(core.open().ok());
-	REQUIRE(core.load_all_to_runtime().ok());
-	const std::string path = directory.path + "/out.cnf";
-	for (const std::string& sql : std::vector<std::string>{
-	         "INSERT INTO pgsql_servers (hostgroup_id,hostname,port,comment) VALUES (1,'h',1,'a\"b')",
-	         "INSERT INTO pgsql_users (username,password) VALUES ('u','p\\x')",
-	         "INSERT INTO pgsql_query_rules (rule_id,match_digest) VALUES (3,'^SELECT \\d')",
-	         "INSERT INTO scheduler (id,interval_ms,filename) VALUES (2,1000,'/bin/true')",
-	         "SELECT CONFIG INTO OUTFILE " + path, "PROXYSQL SET CONFIG FILE " + path,
-	         "DELETE FROM pgsql_servers", "DELETE FROM pgsql_users", "DELETE FROM pgsql_query_rules",
-	         "DELETE FROM scheduler", "LOAD PGSQL SERVERS FROM CONFIG",
-	         "LOAD PGSQL USERS FROM CONFIG", "LOAD PGSQL QUERY RULES FROM CONFIG",
-	         "LOAD SCHEDULER FROM CONFIG", "LOAD PGSQL VARIABLES FROM CONFIG"}) {
-		const Result<Admin_Answer> answer = core.execute(Admin_Client{}, sql);
-		INFO(sql);
-		INFO((answer.ok() ? "" : answer.error().message));
-		REQUIRE(answer.ok());
-	}
-	SQLite3DB& db = core.database().admin();
-	CHECK(db.value("SELECT comment FROM pgsql_servers", "") == "a\"b");
-	CHECK(db.value("SELECT password FROM pgsql_users", "") == "p\\x");
-	CHECK(db.value("SELECT match_digest FROM pgsql_query_rules WHERE rule_id=3", "") ==
-	      "^SELECT \\d");
-	CHECK(db.value("SELECT filename FROM scheduler WHERE id=2", "") == "/bin/true");
-	CHECK_FALSE(core.execute(Admin_Client{}, "SELECT CONFIG INTO OUTFILE").ok());
 }
