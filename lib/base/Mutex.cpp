@@ -13,7 +13,7 @@ struct Held_Ranks {
 	std::array<int, kMaxHeld> ranks{};
 	size_t count = 0;
 };
-thread_local Held_Ranks held;
+[[maybe_unused]] thread_local Held_Ranks held; // release builds do not look
 
 void note_acquired(int rank) {
 	if constexpr (kDebug) {
