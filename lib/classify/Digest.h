@@ -10,6 +10,7 @@
 #include "classify/Tokenizer.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -138,6 +139,42 @@ private:
 	bool array_pure_ = true;
 	Frame frames_[kMaxFrames];
 };
+
+inline void Digest_Builder::copy(std::string_view text) {
+	std::memcpy(out_ + size_, text.data(), text.size());
+	size_ += static_cast<uint32_t>(text.size());
+}
+
+// Copies a token of the statement. Most are short: one copy of a fixed size, which may take what
+// follows the token along (the output has room, and the next token overwrites it), is cheaper than
+// one of the exact size.
+inline void Digest_Builder::copy_token(const Token& token) {
+	constexpr uint32_t kBlock = 16;
+	std::memcpy(out_ + size_, data_ + token.begin, kBlock);
+	if (token.size() > kBlock) {
+		std::memcpy(out_ + size_, data_ + token.begin, token.size());
+	}
+	size_ += token.size();
+}
+
+// The current element of a list is no bare literal, and the frame no row of literals.
+inline void Digest_Builder::spoil() {
+	run_alive_ = false;
+	Frame& frame = top();
+	frame.pure = false;
+	frame.empty = false;
+	frame.group_alive = false;
+}
+
+// A list element has ended. `?,?,?,?,?` becomes `?,?,?,...` as soon as the fifth is known to be
+// nothing but a literal (a limit of three).
+inline void Digest_Builder::end_element() {
+	if (previous_ == Previous::literal && run_alive_ &&
+	    run_count_ >= static_cast<uint32_t>(options_.grouping_limit) + 2) {
+		size_ = run_kept_end_;
+		copy(",...");
+	}
+}
 
 // Cuts `text` on a token border so that it fits `max_bytes` with a closing "...".
 std::string shorten_digest(std::string_view text, size_t max_bytes);

@@ -28,8 +28,6 @@ constexpr Known_Function kKnown[] = {
     {"gen_random_uuid", Function_Class::safe},
     {"inet_client_addr", Function_Class::session},
     {"inet_client_port", Function_Class::session},
-    {"inet_server_addr", Function_Class::session},
-    {"inet_server_port", Function_Class::session},
     {"lastval", Function_Class::session},
     {"nextval", Function_Class::sequence},
     {"now", Function_Class::transaction_time},

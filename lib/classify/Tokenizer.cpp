@@ -15,7 +15,6 @@ bool Tokenizer::skip_comment() {
 	if (size_ - at_ < 2) {
 		return false;
 	}
-	const uint32_t start = at_;
 	if (data_[at_] == '-' && data_[at_ + 1] == '-') {
 		at_ += 2;
 		while (at_ < size_ && data_[at_] != '\n' && data_[at_] != '\r') {
@@ -40,9 +39,16 @@ bool Tokenizer::skip_comment() {
 	} else {
 		return false;
 	}
-	comment_begin_ = start;
-	comment_size_ = at_ - start;
 	return true;
+}
+
+std::string_view Tokenizer::next_comment() {
+	while (at_ < size_ && char_is(data_[at_], kCharSpace)) {
+		++at_;
+	}
+	const uint32_t start = at_;
+	skip_comment();
+	return {data_ + start, at_ - start};
 }
 
 // Strings that begin with a letter: E'', B'', X'', N'', U&'' and the name U&"".

@@ -179,10 +179,8 @@ public:
 	bool unterminated() const { return unterminated_; }
 	// A plain string held a backslash: its reading depends on standard_conforming_strings.
 	bool plain_backslash() const { return plain_backslash_; }
-	// Where the comment that skip_space() passed last began and ended; empty: none since
-	// forget_comment().
-	std::string_view last_comment() const { return {data_ + comment_begin_, comment_size_}; }
-	void forget_comment() { comment_size_ = 0; }
+	// Behind white space, the comment that stands here, which is passed; empty: none does.
+	std::string_view next_comment();
 
 private:
 	bool skip_space() {
@@ -225,8 +223,6 @@ private:
 	const char* data_;
 	uint32_t size_;
 	uint32_t at_ = 0;
-	uint32_t comment_begin_ = 0;
-	uint32_t comment_size_ = 0;
 	bool standard_strings_;
 	bool unterminated_ = false;
 	bool plain_backslash_ = false;
