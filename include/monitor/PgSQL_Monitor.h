@@ -3,7 +3,8 @@
 //
 // One thread with one non-blocking connection a server, so that ten thousand servers need no more
 // threads than two. A second thread resolves names, because that blocks. The thread also does the
-// pool's housekeeping (idle connections, recovery of shunned servers), with checks switched off too.
+// pool's housekeeping (idle connections, recovery of shunned servers), with checks switched off
+// too.
 #pragma once
 
 #include "config/Pgsql_Config.h"

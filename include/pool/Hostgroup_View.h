@@ -32,7 +32,7 @@ struct Hostgroup_Pair {
 	Consistency_Mode consistency = Consistency_Mode::off; // never inherit
 	Proxy_Protocol protocol = Proxy_Protocol::off;        // never inherit
 	bool txn_split_enabled = false;
-	int64_t max_lag_bytes = 0;         // 0 off
+	int64_t max_lag_bytes = 0;          // 0 off
 	int64_t lsn_wait_timeout_ms = 1000; // 0 no bound
 };
 

@@ -37,7 +37,8 @@ public:
 	const Snapshot<Hostgroup_View>& view() const { return view_; }
 
 	// LOAD PGSQL SERVERS TO RUNTIME: merges by (hostgroup, host, port), keeping connections and
-	// counters. Validated before anything changes. Resolves host names, so it may block: admin only.
+	// counters. Validated before anything changes. Resolves host names, so it may block: admin
+	// only.
 	Result<void> commit(const Pgsql_Servers_Config& config);
 	// Pairs inherit from the global settings: called when pgsql variables change.
 	void set_config(std::shared_ptr<const Pgsql_Config> config);
@@ -67,8 +68,9 @@ public:
 	void set_connect_error_listener(Connect_Error_Listener* listener) {
 		connect_error_listener_.store(listener, std::memory_order_release);
 	}
-	// A worker's failed connect attempt: counts, shuns after pgsql-shun_on_failures in a second;
-	// never the last ONLINE server of a hostgroup.
+	// A worker's failed connect attempt: shuns after pgsql-shun_on_failures in a second, never the
+	// last ONLINE server of a hostgroup, and tells the listener. counters.connect_err is the
+	// worker's.
 	void note_connect_error(PgSQL_SrvC& server, int64_t now_us);
 	// Lazy recovery: brings back servers shunned by failures after pgsql-shun_recovery_time_sec.
 	void recover_shunned(int64_t now_us);
@@ -107,11 +109,11 @@ public:
 		int port = 0;
 		std::string address;
 		int use_ssl = 0;
-		bool in_pair = false;     // member of a replication pair: its role matters
+		bool in_pair = false;      // member of a replication pair: its role matters
 		int writer_hostgroup = -1; // of that pair
 		Check_Type check_type = Check_Type::read_only;
 		Proxy_Protocol protocol = Proxy_Protocol::off; // of its pair: what to probe for
-		bool watch_lag = false;   // max_replication_lag > 0 somewhere
+		bool watch_lag = false;                        // max_replication_lag > 0 somewhere
 		std::shared_ptr<Server_Health> health;
 	};
 	std::vector<Watched_Server> watched_servers() const;
@@ -128,13 +130,15 @@ private:
 	Known_Server& find_or_make_locked(int hostgroup, const std::string& hostname, int port)
 	    REQUIRES(mutex_);
 	void apply_row_locked(const Pgsql_Server_Row& row, Aftermath& aftermath) REQUIRES(mutex_);
+	void apply_address_locked(Known_Server& known, const std::string& address, Aftermath& aftermath)
+	    REQUIRES(mutex_);
 	// Returns whether something moved.
 	bool move_locked(const std::string& hostname, int port, bool read_only, Aftermath& aftermath)
 	    REQUIRES(mutex_);
 	bool copy_into_locked(int from, int to, const std::string& hostname, int port,
 	                      Aftermath& aftermath) REQUIRES(mutex_);
-	bool remove_locked(int hostgroup, const std::string& hostname, int port,
-	                   Aftermath& aftermath) REQUIRES(mutex_);
+	bool remove_locked(int hostgroup, const std::string& hostname, int port, Aftermath& aftermath)
+	    REQUIRES(mutex_);
 	void fence_locked(int writer_hostgroup, Aftermath& aftermath) REQUIRES(mutex_);
 	bool is_last_candidate_locked(const PgSQL_SrvC& server) const REQUIRES(mutex_);
 	void set_status_locked(PgSQL_SrvC& server, Server_Status status, Aftermath& aftermath)

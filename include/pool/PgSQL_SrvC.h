@@ -175,7 +175,7 @@ private:
 	static void tell(const std::vector<Waiter_Id>& told);
 
 	mutable Mutex mutex_{Lock_Rank::server_connections};
-	Free_List free_ GUARDED_BY(mutex_);       // longest idle first
+	Free_List free_ GUARDED_BY(mutex_);        // longest idle first
 	Free_List spare_nodes_ GUARDED_BY(mutex_); // empty list nodes, so that reuse allocates nothing
 	std::unordered_map<uint64_t, std::vector<Free_List::iterator>> free_index_ GUARDED_BY(mutex_);
 	Waiter_List waiters_ GUARDED_BY(mutex_);

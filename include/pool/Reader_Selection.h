@@ -42,7 +42,7 @@ struct Reader_Request {
 struct Reader_Choice {
 	// Null: see `why`. With all_busy the candidate with the shortest queue: acquire() parks there.
 	PgSQL_SrvC* server = nullptr;
-	bool at_target = false;       // known to have replayed target_lsn
+	bool at_target = false; // known to have replayed target_lsn
 	enum class Why : uint8_t { chosen, none_online, all_busy, all_lagging } why = Why::none_online;
 };
 

@@ -49,8 +49,7 @@ public:
 	// Raises the position; never lowers it. `now_us` is monotonic time. Any thread.
 	void note_lsn(uint64_t lsn, int64_t now_us) {
 		uint64_t seen = lsn_.load(std::memory_order_relaxed);
-		while (seen < lsn &&
-		       !lsn_.compare_exchange_weak(seen, lsn, std::memory_order_relaxed)) {
+		while (seen < lsn && !lsn_.compare_exchange_weak(seen, lsn, std::memory_order_relaxed)) {
 		}
 		lsn_sampled_us_.store(now_us, std::memory_order_relaxed);
 	}

@@ -23,7 +23,7 @@ struct Route_Request {
 	bool extended = false;
 
 	// Session state.
-	bool in_transaction = false; // status T
+	bool in_transaction = false;     // status T
 	bool failed_transaction = false; // status E
 	bool transaction_persistent = true;
 	int transaction_hostgroup = -1; // hostgroup of the attached connection, -1 none
@@ -44,9 +44,9 @@ struct Route_Request {
 enum class Wait_Kind : uint8_t { none, target };
 
 struct Route_Plan {
-	int hostgroup = 0;       // where to look for a server
-	bool to_reader = false;  // automatic read: falls back to fallback_hostgroup
-	int fallback_hostgroup = -1; // the writer, for automatic reads
+	int hostgroup = 0;            // where to look for a server
+	bool to_reader = false;       // automatic read: falls back to fallback_hostgroup
+	int fallback_hostgroup = -1;  // the writer, for automatic reads
 	bool keep_connection = false; // stay on the attached connection
 	Wait_Kind wait = Wait_Kind::none;
 	uint64_t target_lsn = 0;

@@ -5,7 +5,8 @@
 namespace proxy {
 
 void Conn_Key::seal() {
-	// Chained: each part's hash is the seed of the next, so that ("ab", "c") and ("a", "bc") differ.
+	// Chained: each part's hash is the seed of the next, so that ("ab", "c") and ("a", "bc")
+	// differ.
 	uint64_t value = XXH3_64bits_withSeed(&credential, sizeof(credential), generation);
 	value = XXH3_64bits_withSeed(username.data(), username.size(), value);
 	value = XXH3_64bits_withSeed(database.data(), database.size(), value);
@@ -13,9 +14,8 @@ void Conn_Key::seal() {
 }
 
 bool Conn_Key::operator==(const Conn_Key& other) const {
-	return hash == other.hash && generation == other.generation &&
-	       credential == other.credential && username == other.username &&
-	       database == other.database;
+	return hash == other.hash && generation == other.generation && credential == other.credential &&
+	       username == other.username && database == other.database;
 }
 
 } // namespace proxy

@@ -2,11 +2,10 @@
 
 #include "backend/Libpq_Raw.h"
 
-#include <arpa/inet.h>
-#include <sys/socket.h>
-
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cctype>
+#include <sys/socket.h>
 
 namespace proxy {
 
@@ -36,9 +35,8 @@ void add_tls(Parameters& parameters, const Connect_Request& request) {
 	if (!versions.empty()) {
 		const size_t dash = versions.find('-');
 		parameters.emplace_back("ssl_min_protocol_version", versions.substr(0, dash));
-		parameters.emplace_back("ssl_max_protocol_version", dash == std::string::npos
-		                                                        ? versions
-		                                                        : versions.substr(dash + 1));
+		parameters.emplace_back("ssl_max_protocol_version",
+		                        dash == std::string::npos ? versions : versions.substr(dash + 1));
 	}
 }
 
@@ -200,8 +198,7 @@ void Monitor_Connection::take_result(pg_result* result) {
 			for (int column = 0; column < PQnfields(result); ++column) {
 				values.push_back(PQgetisnull(result, row, column) != 0
 				                     ? std::nullopt
-				                     : std::optional<std::string>(
-				                           PQgetvalue(result, row, column)));
+				                     : std::optional<std::string>(PQgetvalue(result, row, column)));
 			}
 		}
 		return;

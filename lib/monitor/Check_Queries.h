@@ -30,7 +30,7 @@ std::optional<Role_Facts> parse_role(const Check_Rows& rows, bool polar);
 extern const char* const kLagQuery;
 
 struct Lag_Facts {
-	bool caught_up = false;      // has replayed all it has received
+	bool caught_up = false; // has replayed all it has received
 	uint64_t replayed_lsn = 0;
 	std::optional<int64_t> age_ms; // since the last replayed transaction was committed
 };

@@ -7,16 +7,15 @@
 #include "base/Log.h"
 #include "pool/Resolver.h"
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
 #include <set>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <thread>
+#include <unistd.h>
 #include <unordered_map>
 
 namespace proxy {
@@ -170,13 +169,12 @@ void PgSQL_Monitor::Impl::poll(Check_Channel& channel) {
 		channels_.emplace(channel.registration, &channel);
 	}
 	epoll_event event = {};
-	event.events = channel.connection->wants() == Monitor_Connection::Wants::write ? EPOLLOUT
-	                                                                               : EPOLLIN;
+	event.events =
+	    channel.connection->wants() == Monitor_Connection::Wants::write ? EPOLLOUT : EPOLLIN;
 	event.data.u64 = channel.registration;
 	// libpq may have closed the socket and got the same number for the next one, so whether it is
 	// registered is for the kernel to say.
-	if (channel.registered_fd != fd ||
-	    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
+	if (channel.registered_fd != fd || epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event) != 0) {
 		if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) != 0 && errno == EEXIST) {
 			epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 		}
@@ -325,9 +323,8 @@ void PgSQL_Monitor::Impl::resolve_names(int64_t now_us) {
 		                            needs_resolving(server.hostname));
 	}
 	const bool first = next_resolve_us_ == 0;
-	next_resolve_us_ =
-	    now_us + (unresolved ? std::min(kUnresolvedRetryUs, interval_ms * kUsPerMs)
-	                         : interval_ms * kUsPerMs);
+	next_resolve_us_ = now_us + (unresolved ? std::min(kUnresolvedRetryUs, interval_ms * kUsPerMs)
+	                                        : interval_ms * kUsPerMs);
 	std::vector<std::string> names = manager.host_names();
 	if (!names.empty() && (!first || unresolved)) {
 		resolver_->ask(std::move(names));

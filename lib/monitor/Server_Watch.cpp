@@ -35,8 +35,8 @@ double phase_of(const std::string& hostname, int port) {
 }
 } // namespace
 
-Server_Watch::Server_Watch(Watch_Context& context,
-                           PgSQL_HostGroups_Manager::Watched_Server server, int64_t now_us)
+Server_Watch::Server_Watch(Watch_Context& context, PgSQL_HostGroups_Manager::Watched_Server server,
+                           int64_t now_us)
     : context_(context), server_(std::move(server)), next_login_us_(now_us),
       phase_(phase_of(server_.hostname, server_.port)) {
 	main_.watch = this;
@@ -52,9 +52,8 @@ Server_Watch::~Server_Watch() {
 }
 
 void Server_Watch::update(PgSQL_HostGroups_Manager::Watched_Server server) {
-	const bool elsewhere =
-	    server.address != server_.address || server.use_ssl != server_.use_ssl ||
-	    server.health != server_.health;
+	const bool elsewhere = server.address != server_.address || server.use_ssl != server_.use_ssl ||
+	                       server.health != server_.health;
 	const bool other_dialect =
 	    server.protocol != server_.protocol || server.in_pair != server_.in_pair;
 	server_ = std::move(server);
@@ -95,8 +94,8 @@ Connect_Request Server_Watch::request(Proxy_Protocol protocol) const {
 	request.use_ssl = server_.use_ssl != 0;
 	request.protocol = protocol;
 	if (request.use_ssl) {
-		request.ssl = context_.manager.ssl_params(server_.hostname, server_.port,
-		                                          config.monitor_username);
+		request.ssl =
+		    context_.manager.ssl_params(server_.hostname, server_.port, config.monitor_username);
 		if (request.ssl == nullptr) {
 			auto global = std::make_shared<Server_Ssl_Params_Row>();
 			global->ssl_ca = config.ssl_p2s_ca;
@@ -137,8 +136,7 @@ void Server_Watch::start_login(Check_Channel& channel, Check_Job job, Proxy_Prot
 	context_.poll(channel);
 }
 
-void Server_Watch::start_query(Check_Job job, const char* sql, int64_t timeout_ms,
-                               int64_t now_us) {
+void Server_Watch::start_query(Check_Job job, const char* sql, int64_t timeout_ms, int64_t now_us) {
 	main_.job = job;
 	main_.started_us = now_us;
 	main_.started_unix_us = unix_time_us();
@@ -151,10 +149,10 @@ void Server_Watch::start_query(Check_Job job, const char* sql, int64_t timeout_m
 bool Server_Watch::start_next_job(int64_t now_us) {
 	const Pgsql_Config& config = *context_.config;
 	if (now_us >= next_ping_us_) {
-		next_ping_us_ = now_us + (next_ping_us_ == 0
-		                              ? spread_us(config.monitor_ping_interval,
-		                                          config.monitor_ping_interval_window, phase_)
-		                              : config.monitor_ping_interval * kUsPerMs);
+		next_ping_us_ =
+		    now_us + (next_ping_us_ == 0 ? spread_us(config.monitor_ping_interval,
+		                                             config.monitor_ping_interval_window, phase_)
+		                                 : config.monitor_ping_interval * kUsPerMs);
 		start_query(Check_Job::ping, "", config.monitor_ping_timeout, now_us);
 		return true;
 	}
@@ -163,8 +161,7 @@ bool Server_Watch::start_next_job(int64_t now_us) {
 		                              ? spread_us(config.monitor_read_only_interval,
 		                                          config.monitor_read_only_interval_window, phase_)
 		                              : config.monitor_read_only_interval * kUsPerMs);
-		const bool polar =
-		    server_.check_type == Check_Type::polardb && !polar_functions_missing_;
+		const bool polar = server_.check_type == Check_Type::polardb && !polar_functions_missing_;
 		start_query(Check_Job::role, polar ? kPolarRoleQuery : kRoleQuery,
 		            config.monitor_read_only_timeout, now_us);
 		return true;
@@ -196,8 +193,8 @@ bool Server_Watch::wants_probe() const {
 	if (!server_.in_pair || probing_) {
 		return false;
 	}
-	return probe_wanted_ || (server_.health->capabilities.load(std::memory_order_relaxed) &
-	                         kCapabilityProbed) == 0;
+	return probe_wanted_ ||
+	       (server_.health->capabilities.load(std::memory_order_relaxed) & kCapabilityProbed) == 0;
 }
 
 int64_t Server_Watch::tick(int64_t now_us) {
@@ -207,8 +204,8 @@ int64_t Server_Watch::tick(int64_t now_us) {
 		}
 	}
 	// A server whose name has no address yet cannot be asked.
-	const bool has_address = server_.port == 0 || !server_.address.empty() ||
-	                         !needs_resolving(server_.hostname);
+	const bool has_address =
+	    server_.port == 0 || !server_.address.empty() || !needs_resolving(server_.hostname);
 	if (main_.connection == nullptr && has_address && now_us >= next_login_us_) {
 		if (context_.logins_under_way >= kMaxLogins) {
 			next_login_us_ = now_us + kLoginBusyRetryUs;
@@ -216,14 +213,13 @@ int64_t Server_Watch::tick(int64_t now_us) {
 			start_login(main_, Check_Job::login, Proxy_Protocol::off, now_us);
 		}
 	}
-	while (main_.connection != nullptr && main_.job == Check_Job::none &&
-	       start_next_job(now_us)) {
+	while (main_.connection != nullptr && main_.job == Check_Job::none && start_next_job(now_us)) {
 		if (main_.job != Check_Job::none) {
 			break;
 		}
 	}
-	if (side_.connection == nullptr && main_.connection != nullptr &&
-	    now_us >= next_connect_us_ && context_.logins_under_way < kMaxLogins) {
+	if (side_.connection == nullptr && main_.connection != nullptr && now_us >= next_connect_us_ &&
+	    context_.logins_under_way < kMaxLogins) {
 		next_connect_us_ = now_us + context_.config->monitor_connect_interval * kUsPerMs;
 		start_login(side_, Check_Job::connect, Proxy_Protocol::off, now_us);
 	}
@@ -265,8 +261,7 @@ void Server_Watch::on_ready(Check_Channel& channel, int64_t now_us) {
 	if (channel.connection == nullptr) {
 		return;
 	}
-	const bool connecting =
-	    channel.connection->state() == Monitor_Connection::State::connecting;
+	const bool connecting = channel.connection->state() == Monitor_Connection::State::connecting;
 	const Monitor_Connection::State state = channel.connection->step();
 	if (connecting && state != Monitor_Connection::State::connecting) {
 		--context_.logins_under_way;
@@ -313,8 +308,7 @@ void Server_Watch::settle(Check_Channel& channel, int64_t now_us) {
 }
 
 void Server_Watch::on_channel_failed(Check_Channel& channel, const std::string& text,
-                                     const std::string& sqlstate, bool timed_out,
-                                     int64_t now_us) {
+                                     const std::string& sqlstate, bool timed_out, int64_t now_us) {
 	const Check_Job job = channel.job;
 	if (job == Check_Job::connect || job == Check_Job::login) {
 		log(context_.connect_log, channel, now_us, std::nullopt, text);
@@ -379,8 +373,7 @@ void Server_Watch::on_main_failed(Check_Job job, const std::string& text,
 		next_login_us_ = now_us;
 		return;
 	}
-	const bool query_timeout =
-	    timed_out && job != Check_Job::login && job != Check_Job::ping;
+	const bool query_timeout = timed_out && job != Check_Job::login && job != Check_Job::ping;
 	if (query_timeout) {
 		// A slow answer is no proof of death: the ping that follows decides. But it counts when
 		// that fails too, so that a server that has gone silent is not given more time.
@@ -465,8 +458,7 @@ void Server_Watch::log(Check_Log& target, const Check_Channel& channel, int64_t 
 	row.hostname = server_.hostname;
 	row.port = server_.port;
 	// No check under way (the idle connection was lost): the moment itself.
-	row.time_start_us =
-	    channel.started_unix_us == 0 ? unix_time_us() : channel.started_unix_us;
+	row.time_start_us = channel.started_unix_us == 0 ? unix_time_us() : channel.started_unix_us;
 	if (!error) {
 		row.success_time_us = now_us - channel.started_us;
 	}

@@ -20,14 +20,14 @@ class Server_Watch;
 
 enum class Check_Job : uint8_t {
 	none,
-	login,       // of the main connection
+	login, // of the main connection
 	ping,
 	role,
 	lag,
 	capability,
 	identity,
-	connect,     // side: connect check
-	dialect,     // side: a login that asks for positions
+	connect, // side: connect check
+	dialect, // side: a login that asks for positions
 };
 
 // One connection with what it is doing.
@@ -35,10 +35,10 @@ struct Check_Channel {
 	Server_Watch* watch = nullptr;
 	std::unique_ptr<Monitor_Connection> connection;
 	Check_Job job = Check_Job::none;
-	int64_t started_us = 0;      // monotonic
+	int64_t started_us = 0; // monotonic
 	int64_t started_unix_us = 0;
 	int64_t deadline_us = 0;
-	uint64_t registration = 0;   // with the poller; 0 none
+	uint64_t registration = 0; // with the poller; 0 none
 	int registered_fd = -1;
 };
 

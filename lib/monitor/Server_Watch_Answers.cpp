@@ -1,6 +1,5 @@
 // What the answers of the checks mean.
 #include "Server_Watch.h"
-
 #include "base/Clock.h"
 #include "base/Log.h"
 #include "protocol/Ready_Tail.h"
@@ -14,10 +13,17 @@ namespace {
 constexpr int64_t kMsPerSecond = 1000;
 
 // What a server reports at login that does not depend on who logs in.
-constexpr std::array<const char*, 11> kReportedParameters = {
-    "server_version", "server_encoding", "client_encoding", "DateStyle", "IntervalStyle",
-    "TimeZone", "integer_datetimes", "standard_conforming_strings", "default_transaction_read_only",
-    "in_hot_standby", "scram_iterations"};
+constexpr std::array<const char*, 11> kReportedParameters = {"server_version",
+                                                             "server_encoding",
+                                                             "client_encoding",
+                                                             "DateStyle",
+                                                             "IntervalStyle",
+                                                             "TimeZone",
+                                                             "integer_datetimes",
+                                                             "standard_conforming_strings",
+                                                             "default_transaction_read_only",
+                                                             "in_hot_standby",
+                                                             "scram_iterations"};
 } // namespace
 
 void Server_Watch::report_parameters() {
@@ -109,11 +115,10 @@ void Server_Watch::on_lag() {
 		log(context_.lag_log, main_, now_us, std::nullopt, "unexpected answer");
 		return;
 	}
-	const int64_t lag_s =
-	    lag_seconds(*facts, context_.primary_lsn(server_.writer_hostgroup));
+	const int64_t lag_s = lag_seconds(*facts, context_.primary_lsn(server_.writer_hostgroup));
 	log(context_.lag_log, main_, now_us, lag_s, std::nullopt);
-	server_.health->lag_ms.store(
-	    lag_s == 0 ? 0 : facts->age_ms.value_or(lag_s * kMsPerSecond), std::memory_order_relaxed);
+	server_.health->lag_ms.store(lag_s == 0 ? 0 : facts->age_ms.value_or(lag_s * kMsPerSecond),
+	                             std::memory_order_relaxed);
 	context_.manager.note_replication_lag(server_.hostname, server_.port, lag_s);
 }
 
@@ -127,8 +132,7 @@ void Server_Watch::on_capability(int64_t now_us) {
 	}
 	found_ = facts->capabilities;
 	if (facts->wal_segment_size != 0) {
-		server_.health->wal_segment_size.store(facts->wal_segment_size,
-		                                       std::memory_order_relaxed);
+		server_.health->wal_segment_size.store(facts->wal_segment_size, std::memory_order_relaxed);
 	}
 	probe_wanted_ = false;
 	switch (server_.protocol) {
@@ -148,8 +152,8 @@ void Server_Watch::on_capability(int64_t now_us) {
 	}
 	if (main_.connection != nullptr && main_.job == Check_Job::none &&
 	    server_.health->system_identifier.load(std::memory_order_relaxed) == 0) {
-		start_query(Check_Job::identity, kIdentityQuery,
-		            context_.config->monitor_read_only_timeout, now_us);
+		start_query(Check_Job::identity, kIdentityQuery, context_.config->monitor_read_only_timeout,
+		            now_us);
 	}
 }
 
@@ -225,9 +229,8 @@ void Server_Watch::publish_capabilities() {
 		complained_ = true;
 		log_warning("Server {}:{} does not support the pair's proxy_protocol: {}, {}",
 		            server_.hostname, server_.port,
-		            (found_ & kCapabilityLsnRfq) != 0
-		                ? "it sends positions"
-		                : "it sends no position in ReadyForQuery",
+		            (found_ & kCapabilityLsnRfq) != 0 ? "it sends positions"
+		                                              : "it sends no position in ReadyForQuery",
 		            waits ? "it has a bounded wait" : "it has no bounded wait");
 	}
 }

@@ -61,9 +61,9 @@ struct PgSQL_HostGroups_Manager::State {
 struct PgSQL_HostGroups_Manager::Aftermath {
 	std::vector<std::string> infos;
 	std::vector<std::string> warnings;
-	std::vector<Server_Ptr> left_online;  // close their FREE connections, send waiters elsewhere
-	std::vector<Server_Ptr> more_slots;   // max_connections may have risen
-	std::vector<Server_Ptr> close_free;   // connections are dead, the server stays a candidate
+	std::vector<Server_Ptr> left_online; // close their FREE connections, send waiters elsewhere
+	std::vector<Server_Ptr> more_slots;  // max_connections may have risen
+	std::vector<Server_Ptr> close_free;  // connections are dead, the server stays a candidate
 
 	Aftermath() = default;
 	Aftermath(const Aftermath&) = delete;

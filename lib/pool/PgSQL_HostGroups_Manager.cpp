@@ -32,10 +32,10 @@ Hostgroup_Pair resolve_pair(const Replication_Hostgroup_Row& row, const Pgsql_Co
 	                       : row.consistency_mode;
 	pair.protocol = protocol_of(row, config);
 	pair.txn_split_enabled = row.txn_split_enabled;
-	pair.max_lag_bytes = row.max_lag_bytes < 0 ? config.polardb_max_reader_lsn_gap_bytes
-	                                           : row.max_lag_bytes;
-	pair.lsn_wait_timeout_ms = row.lsn_wait_timeout_ms < 0 ? config.polardb_lsn_wait_timeout_ms
-	                                                       : row.lsn_wait_timeout_ms;
+	pair.max_lag_bytes =
+	    row.max_lag_bytes < 0 ? config.polardb_max_reader_lsn_gap_bytes : row.max_lag_bytes;
+	pair.lsn_wait_timeout_ms =
+	    row.lsn_wait_timeout_ms < 0 ? config.polardb_lsn_wait_timeout_ms : row.lsn_wait_timeout_ms;
 	return pair;
 }
 } // namespace
@@ -176,14 +176,13 @@ void PgSQL_HostGroups_Manager::publish_epochs_locked(Hostgroup_View& view) {
 			}
 		}
 		State::Writer_Epoch& epoch = state_->epochs[pair.writer_hostgroup];
-		const bool same =
-		    timelines.size() == epoch.timelines.size() &&
-		    std::equal(timelines.begin(), timelines.end(), epoch.timelines.begin(),
-		               [](const auto& now, const auto& before) {
-			               return now.first == before.first &&
-			                      (now.second == before.second || before.second == 0 ||
-			                       now.second == 0);
-		               });
+		const bool same = timelines.size() == epoch.timelines.size() &&
+		                  std::equal(timelines.begin(), timelines.end(), epoch.timelines.begin(),
+		                             [](const auto& now, const auto& before) {
+			                             return now.first == before.first &&
+			                                    (now.second == before.second ||
+			                                     before.second == 0 || now.second == 0);
+		                             });
 		if (epoch.number == 0 || (!timelines.empty() && !same)) {
 			const bool first = epoch.timelines.empty();
 			epoch.number = ++state_->last_epoch;

@@ -85,8 +85,7 @@ Result<void> validate(const Pgsql_Servers_Config& config) {
 	validate_pairs(config.replication_hostgroups, problems);
 	std::set<int> attributes;
 	for (const Hostgroup_Attributes_Row& row : config.hostgroup_attributes) {
-		const std::string name =
-		    fmt::format("pgsql_hostgroup_attributes ({})", row.hostgroup_id);
+		const std::string name = fmt::format("pgsql_hostgroup_attributes ({})", row.hostgroup_id);
 		if (!attributes.insert(row.hostgroup_id).second) {
 			problems.push_back(name + ": listed twice");
 		}
@@ -144,8 +143,7 @@ PgSQL_HostGroups_Manager::find_or_make_locked(int hostgroup, const std::string& 
 	return known;
 }
 
-void PgSQL_HostGroups_Manager::apply_row_locked(const Pgsql_Server_Row& row,
-                                                Aftermath& aftermath) {
+void PgSQL_HostGroups_Manager::apply_row_locked(const Pgsql_Server_Row& row, Aftermath& aftermath) {
 	Known_Server& known = find_or_make_locked(row.hostgroup_id, row.hostname, row.port);
 	PgSQL_SrvC& server = *known.server;
 	const Server_Status configured_before = known.row.status;
@@ -179,6 +177,27 @@ void PgSQL_HostGroups_Manager::apply_row_locked(const Pgsql_Server_Row& row,
 	set_status_locked(server, row.status, aftermath);
 }
 
+// With no address now or from before the server is out of service until there is one.
+void PgSQL_HostGroups_Manager::apply_address_locked(Known_Server& known, const std::string& address,
+                                                    Aftermath& aftermath) {
+	PgSQL_SrvC& server = *known.server;
+	if (!address.empty()) {
+		server.set_address(address);
+		return;
+	}
+	if (!known.seen || !server.address().empty()) {
+		return;
+	}
+	aftermath.warnings.push_back(
+	    fmt::format("Hostname {} of hostgroup {} cannot be resolved. Shunning it until it can",
+	                server.hostname, server.hostgroup_id));
+	server.health->reachable.store(false, std::memory_order_relaxed);
+	if (status_of(server) == Server_Status::online) {
+		server.shunned_automatically.store(true, std::memory_order_relaxed);
+		set_status_locked(server, Server_Status::shunned, aftermath);
+	}
+}
+
 Result<void> PgSQL_HostGroups_Manager::commit(const Pgsql_Servers_Config& config) {
 	PROXY_TRY(validate(config));
 	const std::map<std::string, std::string> addresses = resolve_all(config.servers);
@@ -207,25 +226,13 @@ Result<void> PgSQL_HostGroups_Manager::commit(const Pgsql_Servers_Config& config
 	for (const Pgsql_Server_Row& row : config.servers) {
 		apply_row_locked(row, aftermath);
 	}
-	for (const auto& [hostname, address] : addresses) {
-		for (auto& [endpoint, endpoint_state] : state_->endpoints) {
-			if (endpoint.first != hostname) {
-				continue;
-			}
-			for (auto& [hostgroup, known] : endpoint_state.by_hostgroup) {
-				if (!address.empty()) {
-					known.server->set_address(address);
-				} else if (known.server->address().empty() && known.seen) {
-					aftermath.warnings.push_back(fmt::format(
-					    "Hostname {} of hostgroup {} cannot be resolved. Shunning it until it can",
-					    hostname, hostgroup));
-					endpoint_state.health->reachable.store(false, std::memory_order_relaxed);
-					if (status_of(*known.server) == Server_Status::online) {
-						known.server->shunned_automatically.store(true, std::memory_order_relaxed);
-						set_status_locked(*known.server, Server_Status::shunned, aftermath);
-					}
-				}
-			}
+	for (auto& [endpoint, endpoint_state] : state_->endpoints) {
+		const auto found = addresses.find(endpoint.first);
+		if (found == addresses.end()) {
+			continue;
+		}
+		for (auto& [hostgroup, known] : endpoint_state.by_hostgroup) {
+			apply_address_locked(known, found->second, aftermath);
 		}
 	}
 	for (auto& [endpoint, endpoint_state] : state_->endpoints) {

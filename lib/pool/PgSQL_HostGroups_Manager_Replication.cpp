@@ -59,8 +59,8 @@ bool PgSQL_HostGroups_Manager::move_locked(const std::string& hostname, int port
 		return known != nullptr && status_of(*known->server) != Server_Status::offline_hard;
 	};
 	std::set<size_t> pairs; // of this server: seldom more than one
-	for (const auto& [hostgroup, known] : state.endpoints[State::Endpoint(hostname, port)]
-	                                          .by_hostgroup) {
+	for (const auto& [hostgroup, known] :
+	     state.endpoints[State::Endpoint(hostname, port)].by_hostgroup) {
 		const auto found = state.pair_of_hostgroup.find(hostgroup);
 		if (found != state.pair_of_hostgroup.end() && active(hostgroup)) {
 			pairs.insert(found->second);
@@ -101,8 +101,8 @@ void PgSQL_HostGroups_Manager::fence_locked(int writer_hostgroup, Aftermath& aft
 	uint32_t newest = 0;
 	for (const auto& entry : state_->endpoints) {
 		if (writes(entry)) {
-			newest = std::max(newest,
-			                  entry.second.health->timeline.load(std::memory_order_relaxed));
+			newest =
+			    std::max(newest, entry.second.health->timeline.load(std::memory_order_relaxed));
 		}
 	}
 	for (const auto& entry : state_->endpoints) {
@@ -178,8 +178,7 @@ bool PgSQL_HostGroups_Manager::assume_read_only(const std::string& hostname, int
 	{
 		Lock lock(mutex_);
 		for (const Replication_Hostgroup_Row& pair : state_->pairs) {
-			const Known_Server* const known =
-			    state_->find(pair.writer_hostgroup, hostname, port);
+			const Known_Server* const known = state_->find(pair.writer_hostgroup, hostname, port);
 			if (known != nullptr && status_of(*known->server) == Server_Status::online &&
 			    is_last_candidate_locked(*known->server)) {
 				return false;

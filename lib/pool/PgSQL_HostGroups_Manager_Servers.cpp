@@ -41,19 +41,17 @@ void PgSQL_HostGroups_Manager::set_status_locked(PgSQL_SrvC& server, Server_Stat
 bool PgSQL_HostGroups_Manager::is_last_candidate_locked(const PgSQL_SrvC& server) const {
 	const State& state = *state_;
 	const auto has_other_candidate = [&](int hostgroup) {
-		return std::any_of(
-		    state.endpoints.begin(), state.endpoints.end(), [&](const auto& entry) {
-			    const auto known = entry.second.by_hostgroup.find(hostgroup);
-			    if (known == entry.second.by_hostgroup.end() ||
-			        entry.second.health == server.health ||
-			        entry.second.health->fenced.load(std::memory_order_relaxed)) {
-				    return false;
-			    }
-			    const PgSQL_SrvC& other = *known->second.server;
-			    return status_of(other) == Server_Status::online &&
-			           other.weight.load(std::memory_order_relaxed) > 0 &&
-			           other.max_connections.load(std::memory_order_relaxed) > 0;
-		    });
+		return std::any_of(state.endpoints.begin(), state.endpoints.end(), [&](const auto& entry) {
+			const auto known = entry.second.by_hostgroup.find(hostgroup);
+			if (known == entry.second.by_hostgroup.end() || entry.second.health == server.health ||
+			    entry.second.health->fenced.load(std::memory_order_relaxed)) {
+				return false;
+			}
+			const PgSQL_SrvC& other = *known->second.server;
+			return status_of(other) == Server_Status::online &&
+			       other.weight.load(std::memory_order_relaxed) > 0 &&
+			       other.max_connections.load(std::memory_order_relaxed) > 0;
+		});
 	};
 	if (has_other_candidate(server.hostgroup_id)) {
 		return false;
@@ -89,8 +87,7 @@ void PgSQL_HostGroups_Manager::shun(const std::string& hostname, int port, Serve
 			                hostname, port, reason, hostgroup));
 			continue;
 		}
-		server.shunned_automatically.store(to == Server_Status::shunned,
-		                                   std::memory_order_relaxed);
+		server.shunned_automatically.store(to == Server_Status::shunned, std::memory_order_relaxed);
 		set_status_locked(server, to, aftermath);
 		aftermath.warnings.push_back(fmt::format("Server {}:{} {}, shunning it in hostgroup {}",
 		                                         hostname, port, reason, hostgroup));
@@ -124,7 +121,6 @@ void PgSQL_HostGroups_Manager::unshun(const std::string& hostname, int port) {
 }
 
 void PgSQL_HostGroups_Manager::note_connect_error(PgSQL_SrvC& server, int64_t now_us) {
-	server.counters.connect_err.fetch_add(1, std::memory_order_relaxed);
 	const int64_t errors = server.note_connect_error(now_us);
 	Connect_Error_Listener* const listener =
 	    connect_error_listener_.load(std::memory_order_acquire);
@@ -133,8 +129,8 @@ void PgSQL_HostGroups_Manager::note_connect_error(PgSQL_SrvC& server, int64_t no
 	}
 	Aftermath aftermath;
 	Lock lock(mutex_);
-	const int64_t limit = std::min(state_->config->shun_on_failures,
-	                               state_->config->connect_retries_on_failure + 1);
+	const int64_t limit =
+	    std::min(state_->config->shun_on_failures, state_->config->connect_retries_on_failure + 1);
 	if (errors < limit || status_of(server) != Server_Status::online ||
 	    is_last_candidate_locked(server)) {
 		return;
@@ -143,8 +139,7 @@ void PgSQL_HostGroups_Manager::note_connect_error(PgSQL_SrvC& server, int64_t no
 	set_status_locked(server, Server_Status::shunned, aftermath);
 	aftermath.warnings.push_back(
 	    fmt::format("Shunning server {}:{} with {} errors/sec. Shunning for {} seconds",
-	                server.hostname, server.port, errors,
-	                state_->config->shun_recovery_time_sec));
+	                server.hostname, server.port, errors, state_->config->shun_recovery_time_sec));
 }
 
 void PgSQL_HostGroups_Manager::recover_shunned(int64_t now_us) {
@@ -168,8 +163,8 @@ void PgSQL_HostGroups_Manager::recover_shunned(int64_t now_us) {
 			if (!server.shunned_automatically.load(std::memory_order_relaxed)) {
 				continue;
 			}
-			const int64_t due_us = is_last_candidate_locked(server) ? wait_us / kHurryFactor
-			                                                        : wait_us;
+			const int64_t due_us =
+			    is_last_candidate_locked(server) ? wait_us / kHurryFactor : wait_us;
 			if (now_us - server.last_error_us.load(std::memory_order_relaxed) > due_us) {
 				recover_locked(known, aftermath);
 				recovered = true;

@@ -144,8 +144,7 @@ int64_t PgSQL_SrvC::free_count() const {
 // ---- slots and waiters ----
 
 int64_t PgSQL_SrvC::open_slots_locked() const {
-	return max_connections.load(std::memory_order_relaxed) -
-	       used.load(std::memory_order_relaxed) -
+	return max_connections.load(std::memory_order_relaxed) - used.load(std::memory_order_relaxed) -
 	       static_cast<int64_t>(free_.size() + kept_slots_.size());
 }
 
@@ -196,9 +195,8 @@ PgSQL_SrvC::Waiter_List::iterator PgSQL_SrvC::waiter_for_locked(const Conn_Key& 
 }
 
 bool PgSQL_SrvC::take_kept_slot_locked(const Waiter_Id& id) {
-	const auto found =
-	    std::find_if(kept_slots_.begin(), kept_slots_.end(),
-	                 [&](const Kept_Slot& slot) { return slot.id == id; });
+	const auto found = std::find_if(kept_slots_.begin(), kept_slots_.end(),
+	                                [&](const Kept_Slot& slot) { return slot.id == id; });
 	if (found == kept_slots_.end()) {
 		return false;
 	}
@@ -325,9 +323,8 @@ void PgSQL_SrvC::wake_for_slots(int64_t now_us) {
 	std::vector<Waiter_Id> told;
 	{
 		Lock lock(mutex_);
-		std::erase_if(kept_slots_, [&](const Kept_Slot& slot) {
-			return now_us - slot.since_us > kSlotHoldUs;
-		});
+		std::erase_if(kept_slots_,
+		              [&](const Kept_Slot& slot) { return now_us - slot.since_us > kSlotHoldUs; });
 		keep_slots_locked(told);
 	}
 	tell(told);

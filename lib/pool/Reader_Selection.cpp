@@ -95,8 +95,7 @@ Reader_Choice chosen(PgSQL_SrvC* server, const Reader_Request& request) {
 
 // Index of a server drawn by weight, from the running sums of the view.
 size_t draw(const std::vector<int64_t>& sums, Random_Source& random) {
-	const int64_t point =
-	    static_cast<int64_t>(random.below(static_cast<uint64_t>(sums.back())));
+	const int64_t point = static_cast<int64_t>(random.below(static_cast<uint64_t>(sums.back())));
 	return static_cast<size_t>(std::upper_bound(sums.begin(), sums.end(), point) - sums.begin());
 }
 

@@ -1,9 +1,8 @@
 #include "pool/Resolver.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
-
 #include <memory>
+#include <netdb.h>
 
 namespace proxy {
 

@@ -15,7 +15,7 @@ struct Route_Context {
 	// Where the statement goes when nothing else is said: the user's hostgroup, or the one that a
 	// rule for automatic routing names.
 	int home_hostgroup = 0;
-	const Hostgroup_Pair* pair = nullptr; // whose writer home_hostgroup is
+	const Hostgroup_Pair* pair = nullptr;                 // whose writer home_hostgroup is
 	Consistency_Mode consistency = Consistency_Mode::off; // hint > session > pair
 	// A hint or the session asks for a replica: stronger than a preference for the primary, never
 	// stronger than what makes a read safe.

@@ -44,8 +44,7 @@ std::optional<Route_Plan> by_hint(const Route_Context& context) {
 	if (context.view.hostgroup(hints.hostgroup) == nullptr) {
 		return std::nullopt; // there is no such hostgroup: as if it were not said
 	}
-	const int hostgroup =
-	    is_read ? hints.hostgroup : writer_of(context.view, hints.hostgroup);
+	const int hostgroup = is_read ? hints.hostgroup : writer_of(context.view, hints.hostgroup);
 	return to_hostgroup(hostgroup, Route_Reason::hint_hostgroup);
 }
 } // namespace

@@ -27,11 +27,10 @@ std::optional<Route_Plan> stage_session_state(const Route_Context& context) {
 	}
 	// transaction_persistent = 0: the administrator's rules may send a statement elsewhere in the
 	// middle of a transaction. Nothing automatic ever does.
-	const bool rule_leads_away = !request.transaction_persistent && request.rules != nullptr &&
-	                             request.rules->replica_eligible == -1 &&
-	                             request.rules->destination_hostgroup >= 0 &&
-	                             request.rules->destination_hostgroup !=
-	                                 request.transaction_hostgroup;
+	const bool rule_leads_away =
+	    !request.transaction_persistent && request.rules != nullptr &&
+	    request.rules->replica_eligible == -1 && request.rules->destination_hostgroup >= 0 &&
+	    request.rules->destination_hostgroup != request.transaction_hostgroup;
 	if (rule_leads_away) {
 		return std::nullopt;
 	}

@@ -1,6 +1,5 @@
-#include "monitor/Check_Queries.h"
-
 #include "backend/Monitor_Connection.h"
+#include "monitor/Check_Queries.h"
 
 #include <catch2/catch.hpp>
 
@@ -10,8 +9,8 @@ TEST_CASE("LSN text is read whole or not at all") {
 	CHECK(parse_lsn("0/0") == 0);
 	CHECK(parse_lsn("16/B374D848") == 0x16B374D848u);
 	CHECK(parse_lsn("FFFFFFFF/FFFFFFFF") == UINT64_MAX);
-	for (const char* bad : {"", "/", "1/", "/1", "1", "1/2x", "x/2", "1/2/3", "100000000/0", " 1/2",
-	                        "-1/2"}) {
+	for (const char* bad :
+	     {"", "/", "1/", "/1", "1", "1/2x", "x/2", "1/2/3", "100000000/0", " 1/2", "-1/2"}) {
 		INFO(bad);
 		CHECK_FALSE(parse_lsn(bad));
 	}
@@ -79,8 +78,8 @@ TEST_CASE("capabilities need every setting they rest on") {
 	                          {"polar_proxy_wait_timeout_ms", "0"},
 	                          {"polar_xact_split_wait_lsn", ""}})
 	          ->capabilities == kCapabilityBoundedWait);
-	CHECK(parse_capabilities({{"polar_consistency_mode", "best_effort"},
-	                          {"polar_xact_split_wait_lsn", ""}})
+	CHECK(parse_capabilities(
+	          {{"polar_consistency_mode", "best_effort"}, {"polar_xact_split_wait_lsn", ""}})
 	          ->capabilities == 0);
 }
 

@@ -1,13 +1,11 @@
 // Many threads on few connections: nothing lost, nobody left waiting, no slot leaked. Also run
 // under tsan.
 #include "Pool_Test_Kit.h"
-
 #include "base/Mutex.h"
 #include "pool/Reader_Selection.h"
 
-#include <catch2/catch.hpp>
-
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <deque>
 #include <thread>
 

@@ -106,9 +106,8 @@ TEST_CASE("a full server evicts the longest idle connection of another key for t
 TEST_CASE("a server that is not ONLINE, or takes no connections, is unavailable") {
 	const Held_Server server(make_server(1));
 	Client client(server);
-	for (const Server_Status status :
-	     {Server_Status::shunned, Server_Status::offline_soft, Server_Status::offline_hard,
-	      Server_Status::shunned_lag}) {
+	for (const Server_Status status : {Server_Status::shunned, Server_Status::offline_soft,
+	                                   Server_Status::offline_hard, Server_Status::shunned_lag}) {
 		server->status.store(status);
 		CHECK(client.acquire(key_of("u")) == Acquire_Status::unavailable);
 	}

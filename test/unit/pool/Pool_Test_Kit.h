@@ -45,9 +45,8 @@ inline Server_Ptr make_server(int port, int64_t weight = 1, int64_t max_connecti
 	return server;
 }
 
-inline std::unique_ptr<PgSQL_Connection> open_connection(const Server_Ptr& server,
-                                                         const Conn_Key& key,
-                                                         int64_t created_us = 1) {
+inline std::unique_ptr<PgSQL_Connection>
+open_connection(const Server_Ptr& server, const Conn_Key& key, int64_t created_us = 1) {
 	Connect_Request request;
 	request.key = key;
 	return std::make_unique<PgSQL_Connection>(server, request, created_us);

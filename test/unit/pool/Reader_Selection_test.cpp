@@ -3,7 +3,6 @@
 #include "pool/Reader_Selection.h"
 
 #include <catch2/catch.hpp>
-
 #include <map>
 
 using namespace proxy;
@@ -105,8 +104,7 @@ TEST_CASE("three and more: the less loaded of two draws wins") {
 }
 
 TEST_CASE("load is compared by weight") {
-	const Hostgroup group =
-	    group_of({make_server(0, 1), make_server(1, 1), make_server(2, 1000)});
+	const Hostgroup group = group_of({make_server(0, 1), make_server(1, 1), make_server(2, 1000)});
 	group.servers[0]->used.store(1);
 	group.servers[1]->used.store(1);
 	group.servers[2]->used.store(50); // 0.05 a weight

@@ -1,11 +1,9 @@
 // What holds for every request, tried on many.
 #include "Route_Test_Kit.h"
-
 #include "pool/Reader_Selection.h" // Random_Source
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <cstring>
 #include <set>
 
@@ -31,8 +29,8 @@ Scene any_scene(Random_Source& random) {
 	scene.primary->health->note_lsn(random.below(100), 1);
 	scene.replica->health->capabilities.store(
 	    coin(random) ? 0 : kCapabilityProbed | kCapabilityBoundedWait);
-	scene.statement.veto = coin(random) ? Read_Veto::none
-	                                    : static_cast<Read_Veto>(random.below(13));
+	scene.statement.veto =
+	    coin(random) ? Read_Veto::none : static_cast<Read_Veto>(random.below(13));
 	scene.statement.may_write = scene.statement.veto != Read_Veto::none || random.below(10) == 0;
 	scene.rules.replica_eligible = static_cast<int>(random.below(3)) - 1;
 	scene.rules.destination_hostgroup = any_of(random, {-1, -1, kWriter, kReader, kPlain});
@@ -87,8 +85,8 @@ TEST_CASE("routing keeps its promises for any request") {
 			REQUIRE_FALSE(plan.to_reader);
 			const bool home_is_reader = request.default_hostgroup == kReader;
 			if (!chosen_by_hand(plan) && !home_is_reader) {
-				const bool hinted_read = plan.reason == Route_Reason::hint_hostgroup &&
-				                         scene.statement.is_read();
+				const bool hinted_read =
+				    plan.reason == Route_Reason::hint_hostgroup && scene.statement.is_read();
 				REQUIRE((plan.hostgroup != kReader || hinted_read));
 			}
 		}

@@ -1,8 +1,7 @@
 #include "Route_Test_Kit.h"
 
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 
 using namespace proxy;
 using namespace proxy::route_test;

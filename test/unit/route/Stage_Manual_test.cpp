@@ -54,8 +54,8 @@ TEST_CASE("the primary hint keeps a read on the writer") {
 }
 
 TEST_CASE("the replica hint moves reads and never writes") {
-	const Consistency_Mode mode = GENERATE(Consistency_Mode::off, Consistency_Mode::eventual,
-	                                       Consistency_Mode::session_lsn);
+	const Consistency_Mode mode =
+	    GENERATE(Consistency_Mode::off, Consistency_Mode::eventual, Consistency_Mode::session_lsn);
 	Scene scene(mode);
 	scene.request.hints.route = Route_Hint::replica;
 	scene.request.read_target_primary = true;

@@ -1,7 +1,6 @@
 #include "Route_Test_Kit.h"
 
 #include <catch2/catch.hpp>
-
 #include <utility>
 
 using namespace proxy;
