@@ -107,7 +107,9 @@ Result<void> Admin_Core::load_admin_variables(std::vector<std::string>& notices)
 	}
 	notices.insert(notices.end(), built.value().warnings.begin(), built.value().warnings.end());
 	const Admin_Config& next = *built.value().config;
-	PROXY_TRY(check_listeners(*pgsql_, next));
+	if (started_) { // at start the other module's addresses come next, and are checked with these
+		PROXY_TRY(check_listeners(*pgsql_, next));
+	}
 	Result<std::vector<Credential>> admins = parse_credentials(next.admin_credentials);
 	if (!admins.ok()) {
 		return admins.take_error();

@@ -146,6 +146,22 @@ std::vector<std::string> names_in(std::string_view statement) {
 	return out;
 }
 
+std::string without_literals(std::string_view statement) {
+	const bool sets = first_word(statement) == "SET";
+	std::string out;
+	for (size_t at = 0, end = 0; at < statement.size(); at = end) {
+		const Piece piece = next_piece(statement, at, end);
+		if (piece == Piece::text_literal || piece == Piece::quoted_name) {
+			out += '?';
+		} else if (sets && statement[at] == '=') {
+			return out + "=?";
+		} else {
+			out += statement.substr(at, end - at);
+		}
+	}
+	return out;
+}
+
 std::string without_stats_prefix(std::string_view statement) {
 	std::string out;
 	for (size_t at = 0, end = 0; at < statement.size(); at = end) {

@@ -25,6 +25,9 @@ std::string first_word(std::string_view statement);
 // Names outside string literals and comments, in lower case, in order of appearance.
 std::vector<std::string> names_in(std::string_view statement);
 
+// For the log: quoted texts as ?, and nothing behind the name that a SET assigns to.
+std::string without_literals(std::string_view statement);
+
 // Removes "stats." in front of names: a stats user's main schema is the stats database.
 std::string without_stats_prefix(std::string_view statement);
 

@@ -52,6 +52,24 @@ TEST_CASE("the database wins over the file, unless told otherwise") {
 	CHECK(std::filesystem::exists(directory.path + "/proxysql.db.bak"));
 }
 
+TEST_CASE("addresses that only conflict with the defaults of the other module are fine") {
+	Temporary_Directory directory;
+	Fake_Runtime runtime;
+	Admin_Core core(runtime, admin_options(directory.path,
+	                                       "admin_variables = { pgsql_ifaces=\"0.0.0.0:6133\" }\n"
+	                                       "pgsql_variables = { interfaces=\"0.0.0.0:6132\" }\n"));
+	REQUIRE(core.open().ok());
+	CHECK(core.load_all_to_runtime().ok());
+	Admin_Core conflict(
+	    runtime,
+	    admin_options(directory.path, "pgsql_variables = { interfaces=\"0.0.0.0:6132\" }\n"));
+	REQUIRE(conflict.open().ok());
+	Result<Admin_Answer> set =
+	    conflict.execute(Admin_Client{}, "SET admin-pgsql_ifaces='0.0.0.0:6132'");
+	REQUIRE(set.ok());
+	CHECK_FALSE(conflict.load_all_to_runtime().ok());
+}
+
 TEST_CASE("the node keeps its uuid") {
 	Temporary_Directory directory;
 	Fake_Runtime runtime;

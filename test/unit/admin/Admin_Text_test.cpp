@@ -34,6 +34,13 @@ TEST_CASE("names are found outside texts and comments") {
 	      "SELECT 'stats.x' FROM y, z, mystats.w");
 }
 
+TEST_CASE("values do not reach the log") {
+	CHECK(without_literals("INSERT INTO t VALUES ('a''b', 5, \"c\")") ==
+	      "INSERT INTO t VALUES (??, 5, ?)");
+	CHECK(without_literals("SET admin-admin_credentials=a:b") == "SET admin-admin_credentials=?");
+	CHECK(without_literals("UPDATE t SET a = 'x") == "UPDATE t SET a = ?");
+}
+
 TEST_CASE("quotes come off values") {
 	CHECK(unquote("'a''b'") == "a'b");
 	CHECK(unquote("\"x\"") == "x");
