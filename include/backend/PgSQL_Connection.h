@@ -56,7 +56,8 @@ struct Connect_Request {
 	int port = 5432;
 	Conn_Key key;
 	Secret password;
-	std::string application_name = "polar-proxy";
+	// Empty for clients' connections: theirs is a tracked parameter like any other.
+	std::string application_name;
 	bool use_ssl = false;
 	std::shared_ptr<const Server_Ssl_Params_Row> ssl; // null: none
 	Proxy_Protocol protocol = Proxy_Protocol::off;    // which _polar_ parameters to send

@@ -141,6 +141,7 @@ private:
 	void end(Session_End how);
 	void process_input();
 	void drop_consumed_input();
+	bool client_must_wait() const;
 	bool dispatch_frame();
 	std::span<const uint8_t> unread() const;
 	void fatal(Error error, Session_End how);

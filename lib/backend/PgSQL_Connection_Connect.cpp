@@ -122,7 +122,9 @@ PgSQL_Connection::PgSQL_Connection(Server_Ptr server, const Connect_Request& req
 	parameters.add("user", key_.username);
 	parameters.add("dbname", key_.database);
 	parameters.add("password", std::string(request.password.reveal()));
-	parameters.add("application_name", request.application_name);
+	if (!request.application_name.empty()) {
+		parameters.add("application_name", request.application_name);
+	}
 	parameters.add("gssencmode", "disable");
 	parameters.add("passfile", "/dev/null");
 	parameters.add("options", "");

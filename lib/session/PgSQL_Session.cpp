@@ -61,6 +61,8 @@ constexpr size_t kMaxReadAhead = 256 * 1024;
 constexpr size_t kKeptInputBytes = 2 * 1024;
 // Consumed input in front of the rest is moved away when it is this much.
 constexpr size_t kCompactBytes = 64 * 1024;
+// Bytes waiting for a slow server in a COPY: above this the client is not read.
+constexpr size_t kCopyHighWater = 256 * 1024;
 // Output waiting for a slow client: above the first the server is not read, below the second it
 // is read again.
 constexpr size_t kHighWater = 512 * 1024;
@@ -261,7 +263,7 @@ void PgSQL_Session::process_input() {
 	while (state_ == waiting_client_data && dispatch_frame()) {
 	}
 	if (request_.kind != Request_Kind::none && state_ != ended) {
-		if (request_.copy_in) {
+		if (request_.copy_in || request_.copy_left > 0) {
 			forward_copy_data();
 		} else if (request_.open &&
 		           (state_ == processing_statement || state_ == replica_with_wait)) {
@@ -272,10 +274,19 @@ void PgSQL_Session::process_input() {
 		return;
 	}
 	drop_consumed_input();
-	const bool busy = state_ != waiting_client_data && state_ != connecting_client;
-	stream_.pause_reading(busy && !request_.open && !request_.copy_in &&
-	                      in_.size() - std::max(request_end_, in_begin_) > kMaxReadAhead);
+	stream_.pause_reading(client_must_wait());
 	check_invariants();
+}
+
+// The client has sent more than is wanted now.
+bool PgSQL_Session::client_must_wait() const {
+	if (state_ == waiting_client_data || state_ == connecting_client) {
+		return false;
+	}
+	if (request_.copy_in || request_.copy_left > 0) {
+		return backend_ != nullptr && backend_->unsent_bytes() > kCopyHighWater;
+	}
+	return !request_.open && in_.size() - std::max(request_end_, in_begin_) > kMaxReadAhead;
 }
 
 void PgSQL_Session::drop_consumed_input() {

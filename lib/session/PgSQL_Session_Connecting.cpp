@@ -327,19 +327,20 @@ void PgSQL_Session::on_backend_connected(PgSQL_Connection& connection, Result<vo
 	const std::string reason = outcome.error().message;
 	request_.excluded = &server;
 	discard_backend();
-	if (request_.connect_attempts > worker_.config->connect_retries_on_failure) {
-		if (!fall_back_to_writer(Route_Reason::no_replica)) {
-			no_server(reason);
-			return;
-		}
+	if (request_.connect_attempts > worker_.config->connect_retries_on_failure &&
+	    fall_back_to_writer(Route_Reason::no_replica)) {
 		request_.connect_attempts = 0;
 	}
 	set_state(Session_State::waiting_server);
 	last_connect_error_ = reason;
-	// Not at once: a server that refuses connections would be asked in a tight loop.
+	// Until the acquire deadline, so that a short outage costs a wait and not an error; not at
+	// once, since a server that refuses connections would be asked in a tight loop.
+	const bool first_tries =
+	    request_.connect_attempts <= worker_.config->connect_retries_on_failure;
 	request_.retry_at_us =
-	    worker_.now_us + std::max<int64_t>(1, worker_.config->connect_retries_delay) *
-	                         kMicrosPerMilli;
+	    worker_.now_us +
+	    (first_tries ? std::max<int64_t>(1, worker_.config->connect_retries_delay) * kMicrosPerMilli
+	                 : kNoServerRetryUs);
 	worker_.services.wake_by(*this, request_.retry_at_us);
 }
 

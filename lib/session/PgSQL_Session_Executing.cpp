@@ -13,8 +13,6 @@ namespace {
 // Queries counted on the connection before the server's shared counters are touched.
 constexpr uint32_t kCountBatch = 64;
 constexpr uint64_t kByteBatch = 64 * 1024;
-// Bytes waiting for a slow server in a COPY: above the first the client is not read.
-constexpr size_t kCopyHighWater = 256 * 1024;
 // Name of the proxy's own statement and portal for the hidden SETs of a wait.
 constexpr std::string_view kWaitStatement = "polar_ps_wait";
 } // namespace
@@ -226,7 +224,7 @@ void PgSQL_Session::on_backend_readable(PgSQL_Connection& connection) {
 			break;
 		}
 	}
-	if (request_.copy_in) {
+	if (request_.copy_in || (request_.open && request_end_ < in_.size())) {
 		process_input();
 	}
 }
@@ -250,6 +248,8 @@ bool PgSQL_Session::flush_pieces() {
 	if (pieces_.count() == 0) {
 		return true;
 	}
+	// From here on the client has seen part of the answer: nothing is run again.
+	request_.result_started = request_.result_started || request_.kind != Request_Kind::none;
 	const bool sent = stream_.send(pieces_.data(), pieces_.count());
 	pieces_.clear();
 	return sent;
@@ -257,6 +257,11 @@ bool PgSQL_Session::flush_pieces() {
 
 // The last ReadyForQuery of the request is there.
 void PgSQL_Session::complete_request() {
+	if (request_.copy_left > 0) {
+		// The COPY has failed in the middle of a message of the client's: its rest still belongs
+		// to the server, which would take what comes next for it.
+		return;
+	}
 	if (request_.hidden_failed) {
 		// The client's parameters could not be set: its statement must not count as answered by a
 		// connection with other ones. The server's own words say what is wrong.
@@ -326,7 +331,7 @@ void PgSQL_Session::account_statement(const Statement_Analysis& analysis, uint64
 void PgSQL_Session::forward_copy_data() {
 	size_t at = in_begin_;
 	const size_t start = at;
-	while (request_.copy_in && at < in_.size()) {
+	while ((request_.copy_in || request_.copy_left > 0) && at < in_.size()) {
 		if (request_.copy_left > 0) {
 			const size_t take = std::min(request_.copy_left, in_.size() - at);
 			request_.copy_left -= take;
@@ -372,10 +377,9 @@ void PgSQL_Session::forward_copy_data() {
 		on_backend_lost(backend_->error());
 		return;
 	}
-	if (backend_->unsent_bytes() > kCopyHighWater) {
-		stream_.pause_reading(true);
-	}
-	if (!request_.copy_in && request_.open) {
+	if (request_.done && request_.copy_left == 0) {
+		complete_request();
+	} else if (!request_.copy_in && request_.open) {
 		continue_extended();
 	}
 }

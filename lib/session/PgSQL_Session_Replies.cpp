@@ -24,7 +24,6 @@ std::string_view as_text(std::span<const uint8_t> body) {
 } // namespace
 
 bool PgSQL_Session::emit(const char* bytes, size_t length) {
-	request_.result_started = request_.result_started || request_.kind != Request_Kind::none;
 	if (pieces_.add(bytes, length)) {
 		return true;
 	}
@@ -256,6 +255,7 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	if (request_.plan.to_reader && !request_.result_started && !request_.canceled &&
 	    (hidden || timed_out || retriable_on_writer(fields.sqlstate)) && may_retry()) {
 		request_.retry_on_writer = true;
+		pieces_.clear(); // what was about to go out belongs to the answer that is given up
 		request_.retry_reason =
 		    timed_out ? Route_Reason::wait_timeout : Route_Reason::retry_on_primary;
 		return Message_Fate::hide;
@@ -283,6 +283,11 @@ void PgSQL_Session::forget_unconfirmed_parses() {
 		                                                   request_.next_operation + 1 &&
 		    request_.next_operation == 0) {
 			return; // the Query itself failed: its ReadyForQuery follows
+		}
+		if (operation.kind == Operation_Kind::query) {
+			// Skipped like the rest: the request goes on to the client's Sync.
+			request_.sync_sent = false;
+			request_.open = true;
 		}
 		if (operation.kind == Operation_Kind::parse && !operation.hidden) {
 			if (operation.unnamed_id != 0 && operation.unnamed_id == unnamed_id_) {

@@ -102,8 +102,14 @@ bool PgSQL_Session::refuse_startup(const Error& error) {
 }
 
 bool PgSQL_Session::on_ssl_request(const Startup_Packet& packet) {
+	if (tls_was_asked_ || stream_.is_tls()) {
+		// As PostgreSQL: only the first one is an SSLRequest, another one is an odd version number.
+		return refuse_startup(make_error("0A000", "unsupported frontend protocol 1234.5679: "
+		                                          "encryption was negotiated already"));
+	}
 	in_begin_ += packet.size;
-	if (worker_.tls == nullptr || stream_.is_tls()) {
+	if (worker_.tls == nullptr) {
+		tls_was_asked_ = true;
 		send_to_client("N");
 		return true;
 	}

@@ -202,7 +202,7 @@ def test_digest_table_tells_the_hostgroups():
 	rows = eventually(lambda: [r for r in PROXY.admin(
 		'select hostgroup, digest_text, count_star, sum_time from stats_pgsql_query_digest').rows
 		if 'kv' in r[1]], what='digests')
-	reads = [r for r in rows if r[1].lower().startswith('select v, ? from kv where k = ?')]
+	reads = [r for r in rows if r[1].lower().startswith('select v,? from kv where k = ?')]
 	writes = [r for r in rows if r[1].lower().startswith('update kv set v = ? where k = ?')]
 	assert reads and int(reads[0][0]) == READER, rows
 	assert writes and all(int(r[0]) == WRITER for r in writes), rows
