@@ -3,14 +3,14 @@
  *		The bounded wait for replay to reach a position.
  *
  * polar_xact_split_wait_lsn holds a target until a wait for it has succeeded, or has run out in
- * best_effort; SHOW is then empty. The wait happens before the next snapshot where the server calls us
- * there (POLAR_WAIT_HOOKS), otherwise right after the SET.
+ * best_effort; SHOW is then empty. The wait happens before the next snapshot where the server calls
+ * us there (POLAR_WAIT_HOOKS), otherwise right after the SET.
  *
  * Wake-up. PostgreSQL signals nobody per replayed record, so the startup process runs every redo
- * function through redo_and_publish(). It broadcasts when it has passed the lowest target waited for.
- * What a record did is visible by then: a commit's redo has updated the list of running transactions.
- * A waiter still looks by itself every POLAR_RECHECK_MS, which also notices a promotion, and is all
- * there is on 14, whose table of redo functions cannot be changed.
+ * function through redo_and_publish(). It broadcasts when it has passed the lowest target waited
+ * for. What a record did is visible by then: a commit's redo has updated the list of running
+ * transactions. A waiter still looks by itself every POLAR_RECHECK_MS, which also notices a
+ * promotion, and is all there is on 14, whose table of redo functions cannot be changed.
  */
 #include "polar_proxy.h"
 
@@ -137,8 +137,9 @@ lower_wake_at(XLogRecPtr target)
 }
 
 /*
- * The end of the last record whose redo function has returned. The startup process tells the server only
- * a moment later, and a session whose wait has just ended must not see itself behind its target.
+ * The end of the last record whose redo function has returned. The startup process tells the server
+ * only a moment later, and a session whose wait has just ended must not see itself behind its
+ * target.
  */
 XLogRecPtr
 polar_replayed_position(void)
@@ -168,9 +169,9 @@ time_to_sleep_ms(TimestampTz deadline)
 }
 
 /*
- * Returns once replay has reached the target; on a primary, when its WAL goes that far. Otherwise the
- * answer by mode: ERROR, or WARNING and return. Proxies recognize both by the DETAIL text and by the
- * name of this very function, which ereport() sends in field R.
+ * Returns once replay has reached the target; on a primary, when its WAL goes that far. Otherwise
+ * the answer by mode: ERROR, or WARNING and return. Proxies recognize both by the DETAIL text and
+ * by the name of this very function, which ereport() sends in field R.
  */
 static void
 polar_proxy_wait_for_lsn(XLogRecPtr target, PolarConsistencyMode mode, int timeout_ms)
@@ -258,7 +259,10 @@ wait_before_snapshot(void)
 		wait_for_pending();
 }
 
-/* The frontend's wait message; it becomes part of the command after it and has no answer of its own. */
+/*
+ * The frontend's wait message; it becomes part of the command after it and has no answer of its
+ * own.
+ */
 static void
 on_wait_message(StringInfo message)
 {
@@ -286,7 +290,8 @@ on_wait_message(StringInfo message)
 		timeout_ms > INT_MAX || target == InvalidXLogRecPtr)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROTOCOL_VIOLATION),
-				 errmsg("invalid wait message: version %d, mode %d, flags %d, timeout %u, target %X/%X",
+				 errmsg("invalid wait message: version %d, mode %d, flags %d, timeout %u, "
+						"target %X/%X",
 						version, mode, flags, timeout_ms, LSN_FORMAT_ARGS(target))));
 	/* In a failed transaction the next command has an error of its own. */
 	if (!IsAbortedTransactionBlockState())
@@ -368,20 +373,20 @@ polar_wait_init(void)
 	DefineCustomEnumVariable("polar_consistency_mode",
 							 "What happens when a wait for a WAL position runs out.",
 							 "best_effort: a warning, then possibly old rows; strict: an error.",
-							 &polar_consistency_mode, POLAR_BEST_EFFORT, mode_values, PGC_USERSET, 0,
-							 NULL, NULL, NULL);
+							 &polar_consistency_mode, POLAR_BEST_EFFORT, mode_values,
+							 PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("polar_proxy_wait_timeout_ms",
 							"Bound of a wait for a WAL position; 0 is no bound.",
 							NULL, &polar_wait_timeout_ms, 0, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS,
 							NULL, NULL, NULL);
 	DefineCustomStringVariable("polar_xact_split_wait_lsn",
-							   "WAL position (decimal) that replay must have reached before the next read.",
+							   "WAL position (decimal) to be replayed before the next read.",
 							   NULL, &wait_lsn_text, "", PGC_USERSET, 0,
 							   check_wait_lsn, assign_wait_lsn, show_wait_lsn);
 #ifdef POLAR_WAIT_HOOKS
 	DefineCustomEnumVariable("polar_proxy.wait_place",
 							 "Where a target that was set is waited for.",
-							 "snapshot: before the next snapshot; set: at once, as on an unpatched server.",
+							 "snapshot: before the next one; set: at once, as elsewhere.",
 							 &wait_place, POLAR_WAIT_AT_SNAPSHOT, place_values, PGC_SUSET, 0,
 							 NULL, NULL, NULL);
 	transaction_snapshot_hook = wait_before_snapshot;

@@ -58,8 +58,8 @@ polar_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 
 /*
  * A target that came another way than by SET (set_config, role settings) is still open here. The
- * portal's snapshot is then too old, and is replaced where that is allowed: before the portal's first
- * step, under READ COMMITTED.
+ * portal's snapshot is then too old, and is replaced where that is allowed: before the portal's
+ * first step, under READ COMMITTED.
  */
 static void
 polar_executor_start(QueryDesc *queryDesc, int eflags)
@@ -125,8 +125,9 @@ polar_is_available(PG_FUNCTION_ARGS)
 }
 
 /*
- * Nothing flushes an open transaction's WAL, so replicas get it late (up to 20 s on a quiet server). A
- * proxy that is about to read elsewhere calls this first and waits for the position it returns.
+ * Nothing flushes an open transaction's WAL, so replicas get it late (up to 20 s on a quiet
+ * server). A proxy that is about to read elsewhere calls this first and waits for the position it
+ * returns.
  */
 Datum
 polar_flush_xact(PG_FUNCTION_ARGS)

@@ -4,13 +4,13 @@
  *
  *		status [LSN: 8 bytes, network order] [marker, "cid,xid,...", NUL]
  *
- * The LSN of a primary is the end of the flushed WAL, or of this session's own last record when that is
- * further. It is not the insert position: that would make replicas wait for other sessions' unflushed
- * WAL, and at the start of a WAL page it names a position replay never stops at. A standby sends its
- * replay position.
+ * The LSN of a primary is the end of the flushed WAL, or of this session's own last record when
+ * that is further. It is not the insert position: that would make replicas wait for other sessions'
+ * unflushed WAL, and at the start of a WAL page it names a position replay never stops at. A
+ * standby sends its replay position.
  *
- * The marker is sent inside an open transaction block of a primary once it has an XID. 'x': a replica
- * that imports these XIDs sees what this session sees. 'w': it would not, or must not try.
+ * The marker is sent inside an open transaction block of a primary once it has an XID. 'x': a
+ * replica that imports these XIDs sees what this session sees. 'w': it would not, or must not try.
  *
  * Only sessions that asked have their message function replaced, so others run nothing of this.
  */
@@ -36,8 +36,8 @@ int			polar_open_transaction_wal = POLAR_OPEN_WAL_IGNORE;
 #define POLAR_MAX_XIDS 1024
 
 /*
- * The head of what SerializeTransactionState() writes. xact.c keeps it to itself; it is the same in 14
- * to 17, and what is read here is checked against exported functions on each use.
+ * The head of what SerializeTransactionState() writes. xact.c keeps it to itself; it is the same in
+ * 14 to 17, and what is read here is checked against exported functions on each use.
  */
 typedef struct
 {
@@ -88,8 +88,8 @@ reported_position(void)
 }
 
 /*
- * Remembers commands that change the catalogs. A replica's caches would keep what it read of them after
- * an abort.
+ * Remembers commands that change the catalogs. A replica's caches would keep what it read of them
+ * after an abort.
  */
 void
 polar_note_utility(Node *statement)

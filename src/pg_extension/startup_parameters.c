@@ -3,12 +3,12 @@
  *		The _polar_* startup parameters: who may send them, and what they turn on.
  *
  * They are read and removed from the startup packet's list by the ClientAuthentication hook, which
- * runs after authentication and before the list is applied as settings. So they exist only as
- * top-level keys of the packet: inside "options" they are unknown settings and end the login.
+ * runs after authentication and before the list is applied as settings. So they exist only as top-
+ * level keys of the packet: inside "options" they are unknown settings and end the login.
  *
  * pg_hba.conf is looked up a second time with the stated client address. Unlike PolarDB, the
- * authentication method is the one of the proxy's own line: it has been run by then. The second look-up
- * can only refuse.
+ * authentication method is the one of the proxy's own line: it has been run by then. The second
+ * look-up can only refuse.
  */
 #include "polar_proxy.h"
 
@@ -155,7 +155,7 @@ check_trusted_addresses(char **newval, void **extra, GucSource source)
 			continue;
 		if (!parse_trusted(word, &list->entries[list->count]))
 		{
-			GUC_check_errdetail("\"%s\" is neither \"local\" nor a numeric address or network.", word);
+			GUC_check_errdetail("\"%s\" is neither \"local\" nor a numeric address.", word);
 			polar_guc_free(list);
 			pfree(copy);
 			return false;
@@ -253,8 +253,8 @@ parse_number(const char *name, const char *value)
 }
 
 /*
- * Session ids are checked and otherwise unused: CancelRequest is handled by the postmaster, where no
- * module can step in.
+ * Session ids are checked and otherwise unused: CancelRequest is handled by the postmaster, where
+ * no module can step in.
  */
 static void
 check_session_id(const PolarStartup *startup)
@@ -280,7 +280,9 @@ check_session_id(const PolarStartup *startup)
 				 errmsg("POLAR: Invalid proxy sid: %d, should between (10^7, INT_MAX]", id)));
 }
 
-/* The stated client's address replaces the proxy's for pg_hba.conf, the log and pg_stat_activity. */
+/*
+ * The stated client's address replaces the proxy's for pg_hba.conf, the log and pg_stat_activity.
+ */
 static void
 take_client_address(Port *port, const PolarStartup *startup, bool use_ssl)
 {
@@ -312,7 +314,8 @@ take_client_address(Port *port, const PolarStartup *startup, bool use_ssl)
 		ereport(FATAL,
 				(errcode(ERRCODE_INVALID_AUTHORIZATION_SPECIFICATION),
 				 port->hba->auth_method == uaReject ?
-				 errmsg("pg_hba.conf rejects connection for host \"%s\", user \"%s\", database \"%s\"",
+				 errmsg("pg_hba.conf rejects connection for host \"%s\", user \"%s\", "
+						"database \"%s\"",
 						startup->client_host, port->user_name, port->database_name) :
 				 errmsg("no pg_hba.conf entry for host \"%s\", user \"%s\", database \"%s\"",
 						startup->client_host, port->user_name, port->database_name)));
@@ -377,7 +380,7 @@ polar_startup_init(void)
 {
 	DefineCustomStringVariable("polar_proxy.trusted_addresses",
 							   "Addresses that may send proxy startup parameters.",
-							   "A list of numeric addresses and networks; \"local\" stands for Unix sockets.",
+							   "Numeric addresses and networks; \"local\" stands for Unix sockets.",
 							   &trusted_addresses_text, "", PGC_SIGHUP, GUC_SUPERUSER_ONLY,
 							   check_trusted_addresses, assign_trusted_addresses, NULL);
 	previous_authentication = ClientAuthentication_hook;

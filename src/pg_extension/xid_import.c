@@ -2,10 +2,10 @@
  * xid_import.c
  *		Reading another server's open transaction on a hot standby; test kernel only.
  *
- * polar_xact_split_xids = 'cid,xid,xid,...' makes this transaction treat the XIDs as its own, so that it
- * sees what the primary's open transaction has done so far. It acts until the transaction ends, whatever
- * the setting's own lifetime, and is undone by ROLLBACK TO like any setting. Nobody may do this but a
- * proxied session or a superuser: it reads what others have not committed.
+ * polar_xact_split_xids = 'cid,xid,xid,...' makes this transaction treat the XIDs as its own, so
+ * that it sees what the primary's open transaction has done so far. It acts until the transaction
+ * ends, whatever the setting's own lifetime, and is undone by ROLLBACK TO like any setting. Nobody
+ * may do this but a proxied session or a superuser: it reads what others have not committed.
  *
  * A list must be current: one taken before later writes of its transaction can show wrong rows.
  */
@@ -157,7 +157,9 @@ check_import(char **newval, void **extra, GucSource source)
 	return *extra != NULL;
 }
 
-/* Also called for each end of a SET LOCAL, a savepoint, or a transaction, with the value before it. */
+/*
+ * Also called for each end of a SET LOCAL, a savepoint, or a transaction, with the value before it.
+ */
 static void
 assign_import(const char *newval, void *extra)
 {
