@@ -43,6 +43,13 @@ void Digest_Builder::copy_name(const Token& token, bool quoted) {
 	}
 }
 
+// What a string begins with, behind its prefix and quote. (Spelt with escapes or over several lines
+// it may read as something else; nobody writes 'now' that way.)
+inline std::string_view inside_string(std::string_view text) {
+	const size_t quote = text[0] == '$' ? text.find('$', 1) : text.find('\'');
+	return text.substr(std::min(quote, text.size() - 1) + 1);
+}
+
 inline void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 	const std::string_view text = tokens.text_of(token);
 	switch (token.kind) {
@@ -62,6 +69,9 @@ inline void Digest_Builder::take(Tokenizer& tokens, const Token& token) {
 		previous_ = Previous::name;
 		break;
 	case Token_Kind::string:
+		if (names_moment(inside_string(text))) {
+			mix_place('m');
+		}
 		take_literal(token);
 		if (token.unicode_escape) {
 			swallow_uescape(tokens);

@@ -1,6 +1,7 @@
 #include "classify/Tree_Facts.h"
 
 #include "classify/Statement_Classifier.h"
+#include "classify/Words.h"
 
 #include <algorithm>
 #include <iterator>
@@ -98,6 +99,7 @@ public:
 			facts_.temp_named = facts_.temp_named || is_temp_schema(field_bytes(message, 1));
 			return true;
 		case Node_Tag::a_const:
+			on_constant(message);
 			return false; // its String is no name
 		default:
 			// Every other kind of node only matters for what is inside it.
@@ -181,6 +183,12 @@ private:
 		if (method != "system" && method != "bernoulli") {
 			facts_.function_unknown = true;
 		}
+	}
+
+	void on_constant(std::string_view message) {
+		constexpr uint32_t kString = 4; // A_Const.sval
+		const std::string_view text = field_bytes(field_bytes(message, kString), 1);
+		facts_.transaction_time = facts_.transaction_time || names_moment(text);
 	}
 
 	void on_value_function(uint64_t op) {

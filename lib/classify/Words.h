@@ -36,4 +36,19 @@ inline std::string lower_copy(std::string_view text) {
 	return result;
 }
 
+// Does the inside of a string begin like a moment that the server works out: 'now', 'today'...?
+// As a date or time it means the transaction's start, like now().
+inline bool names_moment(std::string_view text) {
+	while (!text.empty() &&
+	       (text.front() == ' ' || (text.front() >= '\t' && text.front() <= '\r'))) {
+		text.remove_prefix(1);
+	}
+	for (const std::string_view word : {"now", "today", "tomorrow", "yesterday"}) {
+		if (same_word(text.substr(0, word.size()), word)) {
+			return true;
+		}
+	}
+	return false;
+}
+
 } // namespace proxy

@@ -49,6 +49,16 @@ TEST_CASE("equal digests of unlike statements are told apart") {
 	CHECK(is_read("SELECT 'x'::text"));
 	CHECK_FALSE(is_read("SELECT 'x'::pg_temp.t"));
 	CHECK(processor.analyse("SELECT 'x'::text", true)->digest_text == "SELECT ?");
+	const auto timed = [&](std::string_view sql) {
+		return processor.analyse(sql, true)->statement.transaction_time;
+	};
+	CHECK_FALSE(timed("SELECT '2026-01-01'::date"));
+	CHECK(timed("SELECT 'today'::date"));
+	CHECK(timed("SELECT E'TODAY'::date"));
+	CHECK_FALSE(timed("SELECT $x$2026-01-01$x$::date"));
+	CHECK(timed("SELECT $x$now$x$::date"));
+	CHECK(timed("SELECT $$now$$::date"));
+	CHECK_FALSE(timed("SELECT '2026-01-01'::date"));
 	// A text that does not parse does not speak for others with its digest, nor they for it.
 	CHECK_FALSE(is_read("SELECT 'a' FROM t WHERE 'abc"));
 	CHECK_FALSE(is_read("SELECT 2 FROM t WHERE 'abc"));

@@ -257,6 +257,10 @@ TEST_CASE("functions of the transaction's time are marked") {
 	CHECK(classify("SELECT CURRENT_DATE").transaction_time);
 	CHECK(classify("SELECT localtimestamp(2)").transaction_time);
 	CHECK(classify("SELECT age(due) FROM crate").transaction_time);
+	CHECK(classify("SELECT 'now'::timestamptz").transaction_time);
+	CHECK(classify("SELECT date ' Today '").transaction_time);
+	CHECK(classify("SELECT 1 WHERE due > $$yesterday$$").transaction_time);
+	CHECK_FALSE(classify("SELECT date '2026-01-01', 'no'").transaction_time);
 	CHECK_FALSE(classify("SELECT clock_timestamp(), statement_timestamp()").transaction_time);
 	CHECK_FALSE(classify("SELECT current_user, current_schema").transaction_time);
 }
