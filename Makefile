@@ -129,6 +129,13 @@ endif
 fuzz-smoke: fuzzers
 	scripts/fuzz_smoke
 
+# Micro benchmarks: make build/bench/NAME, then run it.
+$(BUILD)/bench/%: $(BUILD)/obj/test/bench/%_bench.o $(foreach layer,base config stats protocol auth \
+		net classify,$(if $(wildcard lib/$(layer)/*.cpp),$(BUILD)/lib/$(layer).a))
+	@mkdir -p $(@D)
+	$(CXX) $(ALL_CXXFLAGS) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group \
+		$(filter %.a,$^) -Wl,--end-group $(SYSTEM_LIBS)
+
 asan tsan:
 	$(MAKE) MODE=$@ all-of-mode
 all-of-mode: $(BUILD)/polar-proxy unit wire
