@@ -88,6 +88,14 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 	}
 	const bool retry = request_.kind != Request_Kind::none && may_retry();
 	const bool was_pinned = pinned_ != 0;
+	static thread_local Log_Rate_Limit limit(5);
+	if (limit.allow()) {
+		log_warning("session {}: connection to {}:{} (hostgroup {}) lost in state {}: {}; {}", id_,
+		            server.hostname, server.port, server.hostgroup_id, name_of(state_),
+		            error.message,
+		            retry ? "the read runs again elsewhere"
+		                  : (request_.kind == Request_Kind::none ? "idle" : "the client is told"));
+	}
 	discard_backend();
 	pieces_.clear();
 	pinned_ = 0;

@@ -255,7 +255,7 @@ void PgSQL_Session::plan_and_start(std::string_view sql) {
 	if (request_.kind != Request_Kind::function_call && !apply_rules(sql)) {
 		return;
 	}
-	if (!sql.empty() && request_.kind == Request_Kind::simple) {
+	if (!sql.empty()) {
 		request_.hints = worker_.queries.hints(sql);
 	}
 	const int64_t timeout_ms = request_.rules.timeout_ms > 0 ? request_.rules.timeout_ms
