@@ -185,70 +185,77 @@ void Digest_Builder::take_plain_words(Tokenizer& tokens, uint32_t limit) {
 	if (role_statement_ || after_password_ || (run_alive_ && previous_ == Previous::literal)) {
 		return; // a row of literals: whether it ends or goes on is decided elsewhere
 	}
+	// Copies: a write through out_ could change any member, as far as the compiler knows.
+	const char* const data = data_;
+	char* out = out_ + size_;
 	uint32_t at = tokens.offset();
-	uint32_t size = size_;
+	uint32_t last_begin = 0;
+	uint32_t last_end = 0;
 	Previous previous = previous_;
-	bool names = false;
+	// No space is written in front of what comes next.
+	bool tight = previous == Previous::start || previous == Previous::open ||
+	             previous == Previous::comma || after_cast_;
+	// ALTER and CREATE may begin a statement about a role.
+	bool may_define = statement_words_ == 1 && defining_statement_;
+	uint32_t first_letters = statement_words_ == 0 ? letter_bit('a') | letter_bit('c') : 0;
+	bool any = false;
 	while (at < limit) {
-		const uint32_t begin = at + (data_[at] == ' ' ? 1 : 0);
-		const char c = data_[begin];
-		if (c == ',') {
-			out_[size++] = ',';
-			run_alive_ = false;
-			is_state_ = 0;
-			after_cast_ = false;
+		const uint32_t begin = at + (data[at] == ' ' ? 1 : 0);
+		const char c = data[begin];
+		if (char_is(c, kCharIdentStart)) {
+			uint32_t length = ident_prefix(data + begin);
+			while (length % 8 == 0 && char_is(data[begin + length], kCharIdentPart)) {
+				length += ident_prefix(data + begin + length);
+			}
+			const uint32_t letter = letter_bit(c);
+			const uint32_t special = length < std::size(kSpecialFirst) ? kSpecialFirst[length] : 0;
+			const char after = data[begin + 1];
+			if (((special | first_letters) & letter) != 0 || may_define || after == '\'' ||
+			    after == '&' || begin + length > limit) {
+				break;
+			}
+			*out = ' ';
+			out += begin != at && !tight ? 1 : 0;
+			std::memcpy(out, data + begin, 16);
+			if (length > 16) {
+				std::memcpy(out, data + begin, length);
+			}
+			out += length;
+			at = last_end = begin + length;
+			last_begin = begin;
+			previous = Previous::word;
+			first_letters = 0;
+			tight = false;
+		} else if (c == ',') {
+			*out++ = ',';
+			at = begin + 1;
 			previous = Previous::comma;
+			tight = true;
+		} else if (c == '.' && previous == Previous::word &&
+		           char_is(data[begin + 1], kCharIdentStart)) {
+			*out = ' ';
+			out += begin != at ? 1 : 0;
+			*out++ = '.';
 			at = begin + 1;
-			continue;
-		}
-		const bool spaced = begin != at && previous != Previous::start &&
-		                    previous != Previous::open && previous != Previous::comma &&
-		                    !after_cast_;
-		if (c == '.' && previous == Previous::word && char_is(data_[begin + 1], kCharIdentStart)) {
-			out_[size] = ' ';
-			size += spaced ? 1 : 0;
-			out_[size++] = '.';
 			previous = Previous::other;
-			at = begin + 1;
-			names = true;
-			continue;
-		}
-		if (!char_is(c, kCharIdentStart) || data_[begin + 1] == '\'' || data_[begin + 1] == '&') {
+		} else {
 			break;
 		}
-		uint32_t length = ident_prefix(data_ + begin);
-		while (length % 8 == 0 && char_is(data_[begin + length], kCharIdentPart)) {
-			length += ident_prefix(data_ + begin + length);
-		}
-		const bool special =
-		    length < std::size(kSpecialFirst) && (kSpecialFirst[length] & letter_bit(c)) != 0;
-		// ALTER and CREATE may begin a statement about a role.
-		const bool may_define = statement_words_ == 0
-		                            ? (letter_bit(c) & (letter_bit('a') | letter_bit('c'))) != 0
-		                            : statement_words_ == 1 && defining_statement_;
-		if (special || may_define || begin + length > limit) {
-			break;
-		}
-		out_[size] = ' ';
-		size += spaced ? 1 : 0;
-		std::memcpy(out_ + size, data_ + begin, 16);
-		if (length > 16) {
-			std::memcpy(out_ + size, data_ + begin, length);
-		}
-		size += length;
-		at = begin + length;
-		last_word_.begin = begin;
-		last_word_.end = at;
-		previous = Previous::word;
+		any = true;
+	}
+	if (!any) {
+		return;
+	}
+	if (last_end != 0) {
+		spoil(); // at least one word
+		last_word_.begin = last_begin;
+		last_word_.end = last_end;
 		statement_words_ = 2;
-		after_cast_ = false;
-		names = true;
 	}
-	if (names) {
-		spoil();
-		is_state_ = 0;
-	}
-	size_ = size;
+	run_alive_ = false;
+	is_state_ = 0;
+	after_cast_ = false;
+	size_ = static_cast<uint32_t>(out - out_);
 	previous_ = previous;
 	tokens.seek(at);
 }
