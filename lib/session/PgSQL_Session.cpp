@@ -19,7 +19,7 @@ struct Transition {
 	const char* cause;
 };
 using enum Session_State;
-constexpr std::array<Transition, 20> kTransitions = {{
+constexpr std::array<Transition, 24> kTransitions = {{
     {connecting_client, waiting_client_data, "logged in"},
     {connecting_client, ended, "login failed, or the client left"},
     {waiting_client_data, waiting_server, "the chosen server is full, or none is online"},
@@ -39,16 +39,16 @@ constexpr std::array<Transition, 20> kTransitions = {{
     {connecting_server, ended, "the client left"},
     {processing_statement, waiting_client_data, "the answer is complete"},
     {processing_statement, ended, "the client left, or the stream cannot go on"},
+    {processing_statement, replica_with_wait, "the parameters are set: now the read and its wait"},
+    {processing_statement, waiting_server, "a replica failed: run again elsewhere"},
     {replica_with_wait, waiting_client_data, "the answer is complete, or the replica failed"},
+    {replica_with_wait, waiting_server, "the wait ran out, or the replica failed: elsewhere"},
+    {replica_with_wait, ended, "the client left, or the stream cannot go on"},
 }};
 
 bool allowed(Session_State from, Session_State to) {
-	if (from == to || (from == replica_with_wait && to == ended) ||
-	    (from == processing_statement && (to == waiting_server || to == connecting_server ||
-	                                      to == replica_with_wait)) ||
-	    (from == replica_with_wait && (to == waiting_server || to == connecting_server ||
-	                                   to == processing_statement))) {
-		return true; // the last two: run again on another server
+	if (from == to) {
+		return true;
 	}
 	return std::any_of(kTransitions.begin(), kTransitions.end(), [=](const Transition& entry) {
 		return entry.from == from && entry.to == to;
