@@ -68,6 +68,19 @@ struct Setup {
 	std::string datadir;
 };
 
+// Query rules compile only above lib/config, so their faults get file and line here.
+Result<void> check_rules(const Query_Rules_Config& config) {
+	std::string faults;
+	for (const Query_Rule_Row& row : config.rules) {
+		Query_Rules_Config one;
+		one.rules.push_back(row);
+		if (const auto compiled = Query_Rules::compile(one, 0); !compiled) {
+			faults += (faults.empty() ? "" : "\n") + row.source + compiled.error().message;
+		}
+	}
+	return faults.empty() ? Result<void>() : Result<void>(make_error("22023", faults));
+}
+
 Result<Setup> read_setup(const std::vector<std::string>& arguments) {
 	Setup setup;
 	auto options = parse_command_line(arguments);
@@ -85,6 +98,7 @@ Result<Setup> read_setup(const std::vector<std::string>& arguments) {
 		auto contents = read_config_file(setup.config_path);
 		PROXY_TRY(contents);
 		setup.config = contents.take();
+		PROXY_TRY(check_rules(setup.config->rules));
 	}
 	setup.datadir = working_directory;
 	if (setup.options.datadir.has_value()) {

@@ -29,8 +29,8 @@ struct Admin_Options {
 	std::string config_path;
 	// The file as read at start; nullopt: none was found.
 	std::optional<Config_File_Contents> config;
-	bool initial = false; // --initial: set proxysql.db aside, take the file
-	bool reload = false;  // --reload: the file's rows over the database's
+	bool initial = false;                    // --initial: set proxysql.db aside, take the file
+	bool reload = false;                     // --reload: the file's rows over the database's
 	std::optional<std::string> uuid;         // -U
 	std::optional<std::string> admin_socket; // -S: replaces admin-mysql_ifaces
 };

@@ -22,9 +22,9 @@ struct Column_Definition {
 	std::string_view name = {};
 	std::string_view type = {}; // may be empty: SQLite allows a column without one
 	Column_Null null = Column_Null::allowed;
-	std::string_view default_value = {};  // SQL text; empty: none
-	std::string_view check = {};          // expression; empty: none
-	std::string_view key = {};            // "PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT" or empty
+	std::string_view default_value = {}; // SQL text; empty: none
+	std::string_view check = {};         // expression; empty: none
+	std::string_view key = {};           // "PRIMARY KEY", "PRIMARY KEY AUTOINCREMENT" or empty
 	std::string_view doc = {};
 	// Upgrade: expression over the old table that gives this column's value; empty: the column of
 	// the same name, or the default when the old table has none.

@@ -103,6 +103,7 @@ struct Pgsql_User_Row {
 
 // pgsql_query_rules; an absent value is SQL NULL.
 struct Query_Rule_Row {
+	std::string source; // "FILE:LINE: section ..." of a rule from a file; empty otherwise
 	int64_t rule_id = 0;
 	bool active = false;
 	std::optional<std::string> username;

@@ -174,10 +174,12 @@ void PgSQL_Connection::step_connect() {
 		finish_connect();
 		return;
 	case PGRES_POLLING_FAILED:
-	case PGRES_POLLING_ACTIVE:
-		fail("08001", PQerrorMessage(pg_));
+	case PGRES_POLLING_ACTIVE: {
+		const std::string sqlstate = PQlastSqlstate(pg_);
+		fail(sqlstate.empty() ? "08001" : sqlstate, PQerrorMessage(pg_));
 		handler_->on_backend_connected(*this, make_error(error_sqlstate_, error_));
 		return;
+	}
 	}
 }
 

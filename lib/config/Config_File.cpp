@@ -204,12 +204,12 @@ void File_Reader::read_variable(const Setting& setting, const std::string& secti
 	const std::string place = faults_.place(setting);
 	const Variable_Info* info = find_variable(name);
 	if (info == nullptr || info->when == Variable_When::fixed) {
-		const char* reason = "there is no such variable";
-		if (info != nullptr) {
-			reason = "it cannot be set";
-		} else if (is_retired_variable(name)) {
-			reason = "this version does not have it";
+		if (info == nullptr && !is_retired_variable(name)) {
+			faults_.error(place, headed(fmt::format("there is no variable {}", name)));
+			return;
 		}
+		const char* reason =
+		    info != nullptr ? "it cannot be set" : "this version does not have it";
 		faults_.warning(place, headed(fmt::format("{} is ignored: {}", name, reason)));
 		return;
 	}

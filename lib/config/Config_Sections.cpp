@@ -225,6 +225,7 @@ void read_rules(const Setting& setting, Config_File_Contents& contents, Config_F
 			entry.error("replace_pattern needs match_pattern");
 		}
 		const std::string key = fmt::format("rule_id {}", row.rule_id);
+		row.source = entry.where();
 		entry.unique(seen, key, key);
 		contents.rules.rules.push_back(std::move(row));
 	});

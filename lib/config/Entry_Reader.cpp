@@ -205,8 +205,7 @@ void Entry_Reader::finish() {
 				hint = fmt::format(", is {} meant?", known);
 			}
 		}
-		faults_.warning(faults_.place(setting),
-		                headed(fmt::format("unknown key {} is ignored{}", name, hint)));
+		faults_.error(faults_.place(setting), headed(fmt::format("unknown key {}{}", name, hint)));
 	}
 }
 

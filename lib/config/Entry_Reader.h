@@ -105,6 +105,12 @@ private:
 	std::optional<int64_t> number(Config_Key key, Integer_Range range);
 	std::string headed(const std::string& text) const;
 
+public:
+	// "FILE:LINE: section NAME: ", to put in front of a fault found later.
+	std::string where() const { return place() + ": " + headed(""); }
+
+private:
+
 	const libconfig::Setting& entry_;
 	std::string section_;
 	Config_Faults& faults_;

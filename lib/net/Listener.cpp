@@ -48,8 +48,10 @@ Result<int> listen_tcp(const Listen_Address& address) {
 		v4->sin_family = AF_INET;
 		v4->sin_port = htons(static_cast<uint16_t>(address.port));
 		length = sizeof(sockaddr_in);
+	} else if (inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr) != 1) {
+		return make_error("22023", "cannot listen on " + address.text() +
+		                               ": the host must be a numeric IPv4 or IPv6 address");
 	} else {
-		inet_pton(AF_INET6, address.host.c_str(), &v6->sin6_addr);
 		v6->sin6_family = AF_INET6;
 		v6->sin6_port = htons(static_cast<uint16_t>(address.port));
 		length = sizeof(sockaddr_in6);

@@ -16,6 +16,14 @@ namespace proxy {
 namespace {
 // Servers tried within one step before the session waits for the next pass.
 constexpr int kMaxTriesPerStep = 8;
+
+// A login the server refused for what was asked, not for its own state (classes 08 connection,
+// 53 resources, 57 operator intervention, 55000 not accepting).
+bool refused_by_server(std::string_view sqlstate) {
+	const std::string_view sql_class = sqlstate.substr(0, 2);
+	return sql_class == "28" || sql_class == "3D" || sql_class == "42" || sql_class == "22" ||
+	       sql_class == "0A";
+}
 } // namespace
 
 // Routes request_ and gets it going; called for a new request and for a retry.
@@ -321,6 +329,21 @@ void PgSQL_Session::on_backend_connected(PgSQL_Connection& connection, Result<vo
 	if (limit.allow()) {
 		log_error("connection to {}:{} (hostgroup {}) as {} failed: {}", server.hostname,
 		          server.port, server.hostgroup_id, username_, outcome.error().message);
+	}
+	if (refused_by_server(outcome.error().sqlstate)) {
+		// The server is well and says no: no database, no such role, a wrong password. Another try
+		// would hear the same, and the server is not to blame.
+		Error error = outcome.error();
+		const size_t fatal = error.message.find("FATAL:  ");
+		if (fatal != std::string::npos) {
+			error.message.erase(0, fatal + std::string_view("FATAL:  ").size());
+		}
+		error.detail = "server " + server.hostname + ":" + std::to_string(server.port) +
+		               " refused the login of user \"" + username_ + "\"";
+		discard_backend();
+		answer_error(error);
+		process_input();
+		return;
 	}
 	worker_.hostgroups.note_connect_error(server, worker_.now_us);
 	worker_.services.report_server_failure(server);

@@ -235,6 +235,9 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	if (fields.is_fatal()) {
 		// The connection closes next; on_backend_lost() decides what the client is told.
 		request_.fatal_error = as_text(body);
+		if (may_retry()) {
+			pieces_.clear(); // the beginning of an answer that will not end: run again unseen
+		}
 		return Message_Fate::hide;
 	}
 	if (request_.kind == Request_Kind::none) {

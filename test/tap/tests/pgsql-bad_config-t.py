@@ -139,13 +139,13 @@ def test_port_in_use():
 
 
 def test_server_rows():
-	good = {'address': '10.9.8.7', 'port': 5432, 'hostgroup': 10}
+	good = {'address': '127.0.0.9', 'port': 5432, 'hostgroup': 10}
 	for change, word in (({'port': 70000}, 'port'), ({'port': 'x'}, 'port'),
 			({'weight': -1}, 'weight'),
 			({'status': 'SLEEPY'}, 'status'), ({'max_connections': -2}, 'max_connections'),
 			({'wieght': 5}, 'wieght'), ({'hostgroup': -1}, 'hostgroup')):
 		_row_refused('pgsql_servers', dict(good, **change), word)
-	_row_refused('pgsql_servers', {'address': '10.9.8.7', 'port': 5432}, 'hostgroup')
+	_row_refused('pgsql_servers', {'address': '127.0.0.9', 'port': 5432}, 'hostgroup')
 	_row_refused('pgsql_servers', {'port': 5439, 'hostgroup': 1}, 'address')
 
 

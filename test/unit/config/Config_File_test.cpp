@@ -305,26 +305,30 @@ TEST_CASE("all faults are told at once") {
 	CHECK(mentions(many, "t.cnf:5: section pgsql_users"));
 }
 
+TEST_CASE("a name that nobody knows is a fault, not a default in disguise") {
+	CHECK(mentions(bad("pgsql_variables={ no_such=1 }"), "there is no variable pgsql-no_such"));
+	CHECK(mentions(bad("pgsql_servers=({address=\"a\" hostgroup=1 max_conections=3})"),
+	               "t.cnf:1: section pgsql_servers: unknown key max_conections"));
+	CHECK(mentions(bad("pgsql_servers=({address=\"a\" hostgroup=1 Port=1})"),
+	               "unknown key Port, is port meant?"));
+}
+
 TEST_CASE("what is only odd warns") {
 	const Config_File_Contents contents =
 	    good("frobnicate=1\n"
 	         "mysql_servers=()\n"
 	         "sqlite3_plugin=\"x.so\"\n"
-	         "pgsql_variables={ no_such=1\nserver_capabilities=3\n"
+	         "pgsql_variables={ server_capabilities=3\n"
 	         "polardb_action_read_fallback=\"error\" }\n"
 	         "admin_variables={ version=\"3.0.9\" }\n"
-	         "pgsql_servers=({address=\"a\" hostgroup=1\nmax_conections=3 Port=1})\n");
-	REQUIRE(contents.warnings.size() == 9);
+	         "pgsql_servers=({address=\"a\" hostgroup=1})\n");
+	REQUIRE(contents.warnings.size() == 6);
 	CHECK(mentions(contents.warnings[0], "t.cnf:1: unknown key frobnicate"));
 	CHECK(mentions(contents.warnings[1], "t.cnf:2: section mysql_servers is ignored"));
 	CHECK(mentions(contents.warnings[2], "t.cnf:3: sqlite3_plugin"));
-	CHECK(mentions(contents.warnings[3], "pgsql-no_such is ignored: there is no such variable"));
-	CHECK(mentions(contents.warnings[4], "pgsql-server_capabilities is ignored: this version"));
-	CHECK(mentions(contents.warnings[5], "admin-version is ignored: it cannot be set"));
-	CHECK(mentions(contents.warnings[6], "t.cnf:9: section pgsql_servers: unknown key "
-	                                     "max_conections"));
-	CHECK(mentions(contents.warnings[7], "unknown key Port is ignored, is port meant?"));
-	CHECK(mentions(contents.warnings[8], "now \"custom\""));
+	CHECK(mentions(contents.warnings[3], "pgsql-server_capabilities is ignored: this version"));
+	CHECK(mentions(contents.warnings[4], "admin-version is ignored: it cannot be set"));
+	CHECK(mentions(contents.warnings[5], "now \"custom\""));
 	CHECK(contents.servers.servers[0].port == 5432);
 }
 

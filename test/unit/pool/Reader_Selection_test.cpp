@@ -138,6 +138,8 @@ TEST_CASE("what must not be chosen never is") {
 	Hostgroup group = equal_group(count);
 	PgSQL_SrvC& bad = *group.servers[1];
 	Reader_Request request;
+	// The same server in another hostgroup; outlives the request that names it.
+	const auto twin = std::make_shared<PgSQL_SrvC>(9, "10.0.0.1", 1, bad.health);
 	SECTION("weight 0") {
 		bad.weight.store(0);
 	}
@@ -167,9 +169,7 @@ TEST_CASE("what must not be chosen never is") {
 		request.excluded = &bad;
 	}
 	SECTION("excluded under another hostgroup") {
-		const auto twin = std::make_shared<PgSQL_SrvC>(9, "10.0.0.1", 1, bad.health);
 		request.excluded = twin.get();
-		CHECK(tally(ports(group, 500, request)).count(1) == 0);
 	}
 	SECTION("the primary, for automatic reads") {
 		request.replicas_only = true;
