@@ -93,16 +93,15 @@ int main() {
 
 	std::vector<std::string> fresh;
 	for (size_t i = 0; i < 20000; ++i) {
-		fresh.push_back("SELECT a.id, b.name, count(*) FROM t" + std::to_string(i) +
-		                " a JOIN u b ON a.id = b.aid WHERE a.x = 5 AND b.y IN (1,2,3) GROUP BY 1,2");
+		fresh.push_back(
+		    "SELECT a.id, b.name, count(*) FROM t" + std::to_string(i) +
+		    " a JOIN u b ON a.id = b.aid WHERE a.x = 5 AND b.y IN (1,2,3) GROUP BY 1,2");
 	}
 	Query_Processor cold;
-	report("first seen", time_ns(fresh.size(), [&](size_t i) {
-		       sum += cold.analyse(fresh[i], true)->digest;
-	       }));
+	report("first seen",
+	       time_ns(fresh.size(), [&](size_t i) { sum += cold.analyse(fresh[i], true)->digest; }));
 	report("parse only", time_ns(fresh.size(), [&](size_t i) {
-		       const PgQueryProtobufParseResult result =
-		           pg_query_parse_protobuf(fresh[i].c_str());
+		       const PgQueryProtobufParseResult result = pg_query_parse_protobuf(fresh[i].c_str());
 		       sum += result.parse_tree.len;
 		       pg_query_free_protobuf_parse_result(result);
 	       }));
