@@ -3,6 +3,7 @@
 #include "base/Clock.h"
 #include "base/Log.h"
 
+#include <execinfo.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <string_view>
 
 namespace proxy {
 
@@ -134,6 +136,33 @@ void block_signals() {
 	const sigset_t set = handled_signals();
 	sigprocmask(SIG_BLOCK, &set, nullptr);
 	signal(SIGPIPE, SIG_IGN); // NOLINT: a constant of the system's in C style
+}
+
+namespace {
+constexpr int kCrashSignals[] = {SIGSEGV, SIGABRT, SIGFPE, SIGBUS, SIGILL};
+constexpr int kMaxFrames = 64;
+
+// Only calls that are safe in a signal handler; backtrace() was called once before, so that it
+// needs no memory now.
+void on_crash(int number) {
+	void* frames[kMaxFrames];
+	const int count = backtrace(frames, kMaxFrames);
+	constexpr std::string_view kText = "polar-proxy: crashed; stack (addr2line -Cfe polar-proxy):\n";
+	[[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
+	backtrace_symbols_fd(frames, count, STDERR_FILENO);
+	raise(number); // the handler was for one time: now the default action
+}
+} // namespace
+
+void report_crashes() {
+	void* frames[1];
+	backtrace(frames, 1);
+	for (const int number : kCrashSignals) {
+		struct sigaction action {};
+		action.sa_handler = on_crash;
+		action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+		sigaction(number, &action, nullptr);
+	}
 }
 
 Signal_Event wait_for_signal() {

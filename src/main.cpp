@@ -196,6 +196,7 @@ int main(int argc, char** argv) {
 	}
 	clear_libpq_environment();
 	block_signals();
+	report_crashes();
 	const Config_File_Globals globals =
 	    setup.value().config.has_value() ? setup.value().config->globals : Config_File_Globals{};
 	Daemon_Options daemon_options;

@@ -28,7 +28,8 @@ public:
 	std::unique_ptr<PgSQL_Connection> take(PgSQL_SrvC& server, const Conn_Key& key,
 	                                       uint64_t parameters_hash);
 	bool has(const PgSQL_SrvC& server) const {
-		return by_server_.find(const_cast<PgSQL_SrvC*>(&server)) != by_server_.end();
+		const auto found = by_server_.find(const_cast<PgSQL_SrvC*>(&server));
+		return found != by_server_.end() && !found->second.empty();
 	}
 	// Keeps a clean idle connection, or passes it on when the server is waited for or not ONLINE.
 	void put(std::unique_ptr<PgSQL_Connection> connection, int64_t now_us);
@@ -50,7 +51,9 @@ public:
 	// Adds the number of connections here, by server.
 	void count(std::map<const PgSQL_SrvC*, int64_t>& counts) const {
 		for (const auto& [server, connections] : by_server_) {
-			counts[server] += static_cast<int64_t>(connections.size());
+			if (!connections.empty()) {
+				counts[server] += static_cast<int64_t>(connections.size());
+			}
 		}
 	}
 
@@ -64,6 +67,7 @@ private:
 	using Connections = std::vector<std::unique_ptr<PgSQL_Connection>>;
 
 	Event_Loop& loop_;
+	// The key is alive while its list is not empty: each connection holds its server.
 	std::unordered_map<PgSQL_SrvC*, Connections> by_server_;
 	Connections stale_;
 	size_t size_ = 0;

@@ -107,6 +107,7 @@ private:
 	void housekeeping();
 	int64_t wait_ms() const;
 	PgSQL_Session* find(uint64_t id);
+	std::vector<PgSQL_Session*> all_sessions() const;
 
 	// A connection that must not be used yet, or is to be closed after the pass.
 	struct Held {

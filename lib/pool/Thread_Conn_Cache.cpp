@@ -130,6 +130,11 @@ void Thread_Conn_Cache::give_back(PgSQL_SrvC* server) {
 
 void Thread_Conn_Cache::give_back_idle(int64_t before_us) {
 	for (auto place = by_server_.begin(); place != by_server_.end();) {
+		if (place->second.empty()) {
+			// take() leaves empty entries for the next put(); nothing keeps their server alive.
+			place = by_server_.erase(place);
+			continue;
+		}
 		PgSQL_SrvC& server = *place->first;
 		const bool all = server.waiting.load(std::memory_order_relaxed) > 0 ||
 		                 server.status.load(std::memory_order_relaxed) != Server_Status::online;

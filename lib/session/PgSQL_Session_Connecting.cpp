@@ -403,18 +403,21 @@ void PgSQL_Session::unpark() {
 
 // From another worker or from this one: a connection, or news that a slot may be free.
 void PgSQL_Session::on_delivery(std::unique_ptr<PgSQL_Connection> connection) {
-	parked_at_.reset();
-	worker_.services.forget_parked(*this);
-	if (state_ != Session_State::waiting_server) {
-		if (connection != nullptr) {
-			worker_.connections.put(std::move(connection), worker_.now_us);
+	const bool waiting = state_ == Session_State::waiting_server && parked_at_ != nullptr;
+	if (connection == nullptr) {
+		if (waiting) {
+			unpark();
+			restart_request();
 		}
 		return;
 	}
-	if (connection == nullptr) {
-		restart_request();
+	if (!waiting || parked_at_.get() != &connection->server()) {
+		// For a wait that is over: this request may not even be allowed on that server.
+		worker_.connections.put(std::move(connection), worker_.now_us);
 		return;
 	}
+	parked_at_.reset();
+	worker_.services.forget_parked(*this);
 	if (connection->is_stale()) {
 		Thread_Conn_Cache::destroy(std::move(connection));
 		restart_request();

@@ -117,16 +117,9 @@ void PgSQL_Thread::run() {
 		finish_pass();
 	}
 	listeners_.clear();
-	for (const auto& [id, session] : sessions_) {
-		session->shut_down();
-	}
-	finish_pass();
+	drain_sessions();
 	// Whoever is left is in a transaction or waits: ended hard, the server rolls back.
-	std::vector<PgSQL_Session*> rest;
-	for (const auto& [id, session] : sessions_) {
-		rest.push_back(session.get());
-	}
-	for (PgSQL_Session* session : rest) {
+	for (PgSQL_Session* session : all_sessions()) {
 		session->kill();
 	}
 	finish_pass();
@@ -207,12 +200,7 @@ void PgSQL_Thread::run_deadlines() {
 
 void PgSQL_Thread::housekeeping() {
 	next_housekeeping_us_ = context_.now_us + kHousekeepingUs;
-	std::vector<PgSQL_Session*> all;
-	all.reserve(sessions_.size());
-	for (const auto& [id, session] : sessions_) {
-		all.push_back(session.get());
-	}
-	for (PgSQL_Session* session : all) {
+	for (PgSQL_Session* session : all_sessions()) {
 		session->on_deadline();
 	}
 	connections_.give_back_idle(context_.now_us - kLocalIdleUs);
@@ -355,12 +343,19 @@ void PgSQL_Thread::pause_listeners(bool paused) {
 	}
 }
 
-void PgSQL_Thread::drain_sessions() {
+// A list of its own, since sessions leave sessions_ while they are visited; those that end stay
+// alive until the end of the pass.
+std::vector<PgSQL_Session*> PgSQL_Thread::all_sessions() const {
 	std::vector<PgSQL_Session*> all;
+	all.reserve(sessions_.size());
 	for (const auto& [id, session] : sessions_) {
 		all.push_back(session.get());
 	}
-	for (PgSQL_Session* session : all) {
+	return all;
+}
+
+void PgSQL_Thread::drain_sessions() {
+	for (PgSQL_Session* session : all_sessions()) {
 		session->shut_down();
 	}
 }
