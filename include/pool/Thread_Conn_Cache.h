@@ -27,10 +27,6 @@ public:
 	// The connection of `server` with this key that is closest to `parameters_hash`; null: none.
 	std::unique_ptr<PgSQL_Connection> take(PgSQL_SrvC& server, const Conn_Key& key,
 	                                       uint64_t parameters_hash);
-	bool has(const PgSQL_SrvC& server) const {
-		const auto found = by_server_.find(const_cast<PgSQL_SrvC*>(&server));
-		return found != by_server_.end() && !found->second.empty();
-	}
 	// Keeps a clean idle connection, or passes it on when the server is waited for or not ONLINE.
 	void put(std::unique_ptr<PgSQL_Connection> connection, int64_t now_us);
 	// Closes a connection that cannot be reused and frees its slot.

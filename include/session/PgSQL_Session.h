@@ -187,6 +187,7 @@ private:
 	bool translate_describe(const Frame& frame, std::string& out);
 	bool translate_execute(const Frame& frame, std::string_view raw, std::string& out);
 	bool translate_close(const Frame& frame, std::string& out);
+	bool answer_poisoned(Statement_Kind kind);
 	bool answer_poisoned_batch();
 	Statement_Analysis_Ptr open_batch(const Statement_Analysis_Ptr& chosen) const;
 	const Prepared_Statement* find_statement(std::string_view name) const;
@@ -206,7 +207,6 @@ private:
 	void park(PgSQL_SrvC* server);
 	void unpark();
 	bool fall_back_to_writer(Route_Reason reason);
-	PgSQL_SrvC* busy_server(const Hostgroup& hostgroup);
 	// Client address stated to PolarDB servers (wire.md, section 1.2).
 	struct Identity {
 		std::string host;
@@ -336,7 +336,8 @@ private:
 	mutable Proxy_Protocol cached_key_protocol_ = Proxy_Protocol::off;
 	mutable std::shared_ptr<const Users_Snapshot> cached_key_version_;
 	char transaction_status_ = 'I';
-	bool poisoned_ = false; // the server of an open transaction was lost
+	bool poisoned_ = false;    // the server of an open transaction was lost
+	bool poison_told_ = false; // ... and the client has had an error about it
 	uint32_t pinned_ = 0;   // Sticky_Bit set
 
 	// Positions learnt from each pair's servers (routing.md, section 4); nearly always one entry.

@@ -32,6 +32,7 @@ void PgSQL_Connection::attach(Event_Loop& loop, Backend_Handler& handler) {
 
 void PgSQL_Connection::detach() {
 	watcher_.stop();
+	paused_ = false; // the next user reads it, whatever this one did
 	loop_ = nullptr;
 	handler_ = nullptr;
 }

@@ -98,14 +98,11 @@ bool PgSQL_Session::acquire_backend() {
 			choice = choose_server(*hostgroup, wanted, worker_.selection[hostgroup->id],
 			                       worker_.random);
 		}
-		if (choice.server == nullptr && choice.why != Reader_Choice::Why::all_busy &&
+		if (choice.server == nullptr &&
 		    fall_back_to_writer(choice.why == Reader_Choice::Why::all_lagging
 		                            ? Route_Reason::replica_lag
 		                            : Route_Reason::no_replica)) {
 			continue;
-		}
-		if (choice.server == nullptr && choice.why == Reader_Choice::Why::all_busy) {
-			choice.server = busy_server(*hostgroup);
 		}
 		if (choice.server == nullptr) {
 			park(nullptr);
@@ -122,27 +119,6 @@ bool PgSQL_Session::acquire_backend() {
 	}
 	park(nullptr);
 	return false;
-}
-
-// All servers of the hostgroup are full: the one to wait for. One with an idle connection in this
-// worker's cache first (it counts as used there), else any that is online.
-PgSQL_SrvC* PgSQL_Session::busy_server(const Hostgroup& hostgroup) {
-	PgSQL_SrvC* any = nullptr;
-	uint64_t seen = 0;
-	for (const Server_Ptr& server : hostgroup.servers) {
-		if (server->status.load(std::memory_order_relaxed) != Server_Status::online ||
-		    server->weight.load(std::memory_order_relaxed) == 0 ||
-		    (request_.plan.to_reader && server->is_writer.load(std::memory_order_relaxed))) {
-			continue;
-		}
-		if (worker_.connections.has(*server)) {
-			return server.get();
-		}
-		if (worker_.random.below(++seen) == 0) {
-			any = server.get();
-		}
-	}
-	return any;
 }
 
 PgSQL_Session::Pick PgSQL_Session::try_server(PgSQL_SrvC& server) {

@@ -101,24 +101,14 @@ bool PgSQL_Session::begin_extended() {
 	return state_ != Session_State::ended;
 }
 
-// In a transaction whose server is gone: COMMIT and ROLLBACK end it, everything else is refused.
+// As answer_poisoned(); the batch's own Sync is answered with the error.
 bool PgSQL_Session::answer_poisoned_batch() {
-	const Statement_Kind kind = request_.statement->kind;
-	if (kind != Statement_Kind::rollback && kind != Statement_Kind::commit) {
-		worker_.counters.add(Counter::pgsql_tx_poisoned_rejected_statements_total);
-		if (!request_.open) {
-			request_.sync_sent = true; // the batch's own Sync is answered with the error
-		}
-		answer_error(make_error("25P02", "current transaction is aborted, commands ignored until "
-		                                 "end of transaction block"));
-		return true;
+	request_.sync_sent = !request_.open;
+	const bool answered = answer_poisoned(request_.statement->kind);
+	if (!answered) {
+		request_.sync_sent = false;
 	}
-	// A fresh connection answers ROLLBACK outside a transaction with a warning: good enough.
-	poisoned_ = false;
-	transaction_status_ = 'I';
-	wanted_ = committed_;
-	worker_.counters.add(Counter::pgsql_tx_poisoned_recovered_total);
-	return false;
+	return answered;
 }
 
 // More messages of a request that was sent without Sync.

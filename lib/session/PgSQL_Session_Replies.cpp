@@ -232,6 +232,11 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	}
 	Error_Fields fields;
 	parse(body, fields);
+	if (fields.is_fatal() && request_.done) {
+		// Behind a complete answer, which stays: only the connection is at its end.
+		backend_->tainted = true;
+		return Message_Fate::hide;
+	}
 	if (fields.is_fatal()) {
 		// The connection closes next; on_backend_lost() decides what the client is told.
 		request_.fatal_error = as_text(body);

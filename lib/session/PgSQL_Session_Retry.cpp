@@ -117,6 +117,7 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 			return;
 		}
 		poisoned_ = true;
+		poison_told_ = request_.kind != Request_Kind::none;
 		if (!sets_in_transaction_) {
 			committed_ = wanted_;
 		}
