@@ -10,6 +10,8 @@ BUILD := build$(if $(filter-out release,$(MODE)),-$(MODE))
 LAYERS := base config stats protocol auth net classify prepared backend pool route forward session thread monitor admin
 
 CXX := $(if $(filter fuzz,$(MODE)),clang++,$(if $(filter default,$(origin CXX)),g++,$(CXX)))
+# The directory is no part of ccache's key: a fresh clone finds what was compiled elsewhere.
+export CCACHE_NOHASHDIR := 1
 CCACHE := $(shell command -v ccache 2>/dev/null)
 # PostgreSQL's headers are C and full of old-style casts: everything outside this tree is -isystem.
 CPPFLAGS += -Iinclude -Ilib $(LIBPQ_CFLAGS)
@@ -18,10 +20,10 @@ WARNINGS := -Wall -Wextra -Wshadow -Wconversion -Wold-style-cast -Wimplicit-fall
 CXXFLAGS_release := -O2 -g
 CXXFLAGS_debug := -O0 -g -DPROXY_DEBUG=1
 # gcc 12 sees uninitialized reads in instrumented std::regex code where there are none.
-CXXFLAGS_asan := -DPROXY_NO_JEMALLOC -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
+CXXFLAGS_asan := -Wno-maybe-uninitialized -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined \
 	-fno-sanitize-recover=undefined -DPROXY_DEBUG=1 \
 	$(if $(findstring clang,$(CXX)),,-Wno-maybe-uninitialized)
-CXXFLAGS_tsan := -DPROXY_NO_JEMALLOC -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DPROXY_DEBUG=1
+CXXFLAGS_tsan := -O1 -g -fno-omit-frame-pointer -fsanitize=thread -DPROXY_DEBUG=1
 CXXFLAGS_fuzz := -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
 	-DPROXY_DEBUG=1
 ALL_CXXFLAGS := -std=c++20 -pthread $(WARNINGS) $(CXXFLAGS_$(MODE)) $(CXXFLAGS)
@@ -79,7 +81,7 @@ endef
 $(foreach layer,$(LAYERS),$(eval $(call layer_rules,$(layer))))
 
 # Files that include libpq's headers wait for the patched libpq to be there.
-$(BUILD)/obj/lib/backend/%.o $(BUILD)/obj/lib/monitor/%.o: | $(LIBPQ)
+$(patsubst %.cpp,$(BUILD)/obj/%.o,$(wildcard lib/backend/*.cpp lib/monitor/*.cpp)): | $(LIBPQ)
 
 $(BUILD)/obj/%.o: %.cpp Makefile
 	@mkdir -p $(@D)

@@ -3,17 +3,16 @@
 #include "base/Clock.h"
 #include "base/Log.h"
 
-#include <execinfo.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
+#include <execinfo.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <string_view>
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace proxy {
 
@@ -147,7 +146,8 @@ constexpr int kMaxFrames = 64;
 void on_crash(int number) {
 	void* frames[kMaxFrames];
 	const int count = backtrace(frames, kMaxFrames);
-	constexpr std::string_view kText = "polar-proxy: crashed; stack (addr2line -Cfe polar-proxy):\n";
+	constexpr std::string_view kText =
+	    "polar-proxy: crashed; stack (addr2line -Cfe polar-proxy):\n";
 	[[maybe_unused]] const ssize_t written = write(STDERR_FILENO, kText.data(), kText.size());
 	backtrace_symbols_fd(frames, count, STDERR_FILENO);
 	raise(number); // the handler was for one time: now the default action

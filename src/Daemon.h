@@ -12,8 +12,8 @@ enum class Signal_Event { none, terminate, reopen_logs };
 // Blocks the signals that wait_for_signal() takes, for this thread and all it starts; ignores
 // SIGPIPE.
 void block_signals();
-// A crash writes the stack to the error log (ProxySQL does too), then takes its usual course, so that
-// the angel sees it and a core file is written.
+// A crash writes the stack to the error log (ProxySQL does too), then takes its usual course, so
+// that the angel sees it and a core file is written.
 void report_crashes();
 // Waits for up to 200 ms.
 Signal_Event wait_for_signal();

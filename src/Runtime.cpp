@@ -1,5 +1,6 @@
 #include "Runtime.h"
 
+#include "auth/Auth_Context.h"
 #include "base/Clock.h"
 #include "base/Log.h"
 #include "config/Config_Variables.h"
@@ -25,9 +26,7 @@ Runtime::~Runtime() {
 
 Result<void> Runtime::start() {
 	PROXY_TRY(load_tls());
-	if (options_.monitor) {
-		monitor_.set_config(config_.pgsql().get().value);
-	}
+	configure_monitor();
 	if (options_.workers) {
 		PROXY_TRY(start_workers());
 	}
@@ -38,12 +37,17 @@ Result<void> Runtime::start_workers() {
 	if (started_) {
 		return make_error("55000", "ProxySQL already started");
 	}
-	if (options_.monitor) {
-		monitor_.start();
-	}
+	monitor_.start();
 	PROXY_TRY(threads_.start());
 	started_ = true;
 	return {};
+}
+
+// Its thread also does the pool's housekeeping, so with -M it runs without the checks.
+void Runtime::configure_monitor() {
+	auto config = std::make_shared<Pgsql_Config>(*config_.pgsql().get().value);
+	config->monitor_enabled = config->monitor_enabled && options_.monitor;
+	monitor_.set_config(std::move(config));
 }
 
 Result<void> Runtime::load_tls() {
@@ -69,13 +73,18 @@ void Runtime::stop(Stop_Request how) {
 // ---- LOAD ... TO RUNTIME ----
 
 Result<void> Runtime::load_servers(const Pgsql_Servers_Config& config) {
-	PROXY_TRY(check_consistency_policy(*config_.pgsql().get().value, config.replication_hostgroups));
+	PROXY_TRY(
+	    check_consistency_policy(*config_.pgsql().get().value, config.replication_hostgroups));
 	return hostgroups_.commit(config);
 }
 
 Result<void> Runtime::load_users(const std::vector<Pgsql_User_Row>& users) {
 	const auto previous = shared_.users.get().value;
-	shared_.users.publish(Users_Snapshot::make(users, previous.get()));
+	const auto next = Users_Snapshot::make(users, previous.get());
+	shared_.users.publish(next);
+	// The first logins find their keys derived; the rest derive theirs at the first login.
+	constexpr size_t kWarmedUsers = 100;
+	process_auth_context().warm(*next, kWarmedUsers);
 	return {};
 }
 
@@ -105,9 +114,7 @@ Result<void> Runtime::load_pgsql_variables(const std::map<std::string, std::stri
 	const std::shared_ptr<const Pgsql_Config> published = std::move(next);
 	config_.pgsql().publish(published);
 	hostgroups_.set_config(published);
-	if (options_.monitor) {
-		monitor_.set_config(published);
-	}
+	configure_monitor();
 	if (started_ && published->have_ssl != running->have_ssl) {
 		return load_tls();
 	}

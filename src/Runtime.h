@@ -50,6 +50,7 @@ public:
 private:
 	Result<void> load_tls();
 	Result<void> start_workers();
+	void configure_monitor();
 
 	Stats_Rows global_rows();
 	Stats_Rows connection_pool_rows(Stats_Read read);

@@ -1,13 +1,15 @@
 // Rows of the stats and monitor tables, in the column order of ProxySQL_Admin_Tables_Definitions.
 #include "Runtime.h"
-
 #include "base/Check.h"
 #include "base/Clock.h"
 
 #include <fmt/format.h>
-#include <jemalloc/jemalloc.h>
 
 #include <map>
+
+// jemalloc's statistics; absent (null) in builds without it.
+extern "C" __attribute__((weak)) int mallctl(const char* name, void* old_value, size_t* old_length,
+                                             void* new_value, size_t new_length);
 
 namespace proxy {
 
@@ -106,8 +108,7 @@ Stats_Rows Runtime::stats(std::string_view table, Stats_Read read) {
 
 Stats_Rows Runtime::global_rows() {
 	Stats_Rows rows;
-	rows.push_back(
-	    {"ProxySQL_Uptime", number((monotonic_us() - started_us_) / 1'000'000)});
+	rows.push_back({"ProxySQL_Uptime", number((monotonic_us() - started_us_) / 1'000'000)});
 	for (size_t i = 0; i < kCounterCount; ++i) {
 		uint64_t sum = 0;
 		for (const auto& worker : threads_.workers()) {
@@ -222,8 +223,8 @@ Stats_Rows Runtime::user_rows() {
 	Stats_Rows rows;
 	for (const User_Entry_Ptr& user : shared_.users.get().value->entries()) {
 		if (user->has_frontend) {
-			rows.push_back({user->username, number(user->connections->load()),
-			                number(user->max_connections)});
+			rows.push_back(
+			    {user->username, number(user->connections->load()), number(user->max_connections)});
 		}
 	}
 	return rows;
@@ -269,12 +270,13 @@ Stats_Rows Runtime::memory_rows() {
 		digests += worker->digests().memory_bytes();
 	}
 	rows.push_back({"pgsql_query_digest_memory", number(digests)});
-#ifndef PROXY_NO_JEMALLOC
+	if (mallctl == nullptr) {
+		return rows; // a sanitizer build has its own allocator
+	}
 	uint64_t epoch = 1;
 	size_t size = sizeof(epoch);
 	mallctl("epoch", &epoch, &size, &epoch, size);
-	for (const char* name :
-	     {"resident", "active", "allocated", "mapped", "metadata", "retained"}) {
+	for (const char* name : {"resident", "active", "allocated", "mapped", "metadata", "retained"}) {
 		size_t value = 0;
 		size_t length = sizeof(value);
 		const std::string path = std::string("stats.") + name;
@@ -282,7 +284,6 @@ Stats_Rows Runtime::memory_rows() {
 			rows.push_back({std::string("jemalloc_") + name, number(value)});
 		}
 	}
-#endif
 	return rows;
 }
 

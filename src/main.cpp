@@ -1,17 +1,11 @@
 // Builds the objects, hands references down, waits for signals. The only place that knows them all.
-#include "Runtime.h"
-
 #include "Daemon.h"
+#include "Runtime.h"
 #include "admin/ProxySQL_Admin.h"
 #include "base/Log.h"
 #include "base/Version.def"
 #include "config/Command_Line.h"
 #include "config/Config_File.h"
-
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -19,7 +13,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <optional>
+#include <signal.h>
 #include <string>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <vector>
 
 extern char** environ; // NOLINT: POSIX
@@ -116,7 +114,8 @@ Result<Setup> read_setup(const std::vector<std::string>& arguments) {
 	return setup;
 }
 
-bool component_on(const std::optional<bool>& from_command_line, const std::optional<bool>& from_file) {
+bool component_on(const std::optional<bool>& from_command_line,
+                  const std::optional<bool>& from_file) {
 	return from_command_line.value_or(from_file.value_or(true));
 }
 
@@ -128,8 +127,8 @@ int serve(const Setup& setup) {
 	runtime_options.datadir = setup.datadir;
 	runtime_options.monitor = !setup.options.no_monitor &&
 	                          component_on(setup.options.pgsql_monitor, globals.pgsql_monitor);
-	runtime_options.workers = !setup.options.no_start &&
-	                          component_on(setup.options.pgsql_workers, globals.pgsql_workers);
+	runtime_options.workers =
+	    !setup.options.no_start && component_on(setup.options.pgsql_workers, globals.pgsql_workers);
 	Runtime runtime(runtime_options);
 	Admin_Options admin_options;
 	admin_options.datadir = setup.datadir;

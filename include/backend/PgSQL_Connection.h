@@ -17,11 +17,10 @@
 #include "config/Config_Rows.h"
 #include "net/Event_Loop.h"
 
-#include <sys/uio.h>
-
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <sys/uio.h>
 #include <vector>
 
 struct pg_conn;
@@ -51,8 +50,8 @@ enum class Connection_State : uint8_t { connecting, idle, busy, dead };
 
 // How to connect: everything libpq needs, as plain values.
 struct Connect_Request {
-	std::string host;     // name for TLS verification, or a socket directory when port is 0
-	std::string address;  // numeric; empty: host is numeric or a socket directory
+	std::string host;    // name for TLS verification, or a socket directory when port is 0
+	std::string address; // numeric; empty: host is numeric or a socket directory
 	int port = 5432;
 	Conn_Key key;
 	Secret password;
@@ -120,7 +119,8 @@ public:
 		state_ = Connection_State::idle;
 		last_used_us = now_us;
 	}
-	// The peer closed it, or it has sent something unasked, while idle: not usable. One system call.
+	// The peer closed it, or it has sent something unasked, while idle: not usable. One system
+	// call.
 	bool is_stale();
 
 	Backend_State backend_state; // parameters and statements it holds

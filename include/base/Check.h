@@ -35,7 +35,8 @@ uint64_t failed_check_count();
 
 // True when the condition is violated, so that the caller can leave: if (PROXY_BUG(x)) return;
 #define PROXY_BUG(violated)                                                                        \
-	((violated) ? (::proxy::report_failed_check(#violated, __FILE__, __LINE__, false), true) : false)
+	((violated) ? (::proxy::report_failed_check(#violated, __FILE__, __LINE__, false), true)       \
+	            : false)
 
 #define PROXY_CHECK(condition)                                                                     \
 	do {                                                                                           \

@@ -45,7 +45,8 @@ bool log_enabled(Log_Level level);
 
 template <typename... Args>
 void log_info(Located_Format<std::type_identity_t<Args>...> text, Args&&... args) {
-	write_log_line(Log_Level::info, text.where, fmt::format(text.format, std::forward<Args>(args)...));
+	write_log_line(Log_Level::info, text.where,
+	               fmt::format(text.format, std::forward<Args>(args)...));
 }
 template <typename... Args>
 void log_warning(Located_Format<std::type_identity_t<Args>...> text, Args&&... args) {

@@ -34,7 +34,7 @@ enum class Lock_Rank : int {
 	hostgroups_manager = 20,
 	server_connections = 30,
 	shared_maps = 40, // prepared statements, digest statistics, users' derived keys
-	snapshot = 80, // a pointer swap, nothing is locked under it
+	snapshot = 80,    // a pointer swap, nothing is locked under it
 	mailbox = 90,
 	log = 100,
 };

@@ -1,7 +1,9 @@
 // ProxySQL's configuration file (libconfig format), read whole into rows.
 //
 // Stricter than ProxySQL on purpose: any fault refuses the file, and all faults are reported at
-// once. Unknown keys and the sections of other protocols only warn.
+// once. Unknown keys and variables are faults: a misspelt name would be a default in disguise.
+// Unknown top-level keys, variables of other versions and the sections of other protocols only
+// warn.
 #pragma once
 
 #include "base/Result.h"

@@ -7,14 +7,13 @@
 
 #include "protocol/Frame_Reader.h"
 
-#include <sys/uio.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <sys/uio.h>
 
 namespace proxy {
 
@@ -103,8 +102,8 @@ public:
 			if (here < header.size()) {
 				break;
 			}
-			const Message_Fate fate = sink.on_message(
-			    header.type, view(at + kFrameHeaderBytes, at + header.size()));
+			const Message_Fate fate =
+			    sink.on_message(header.type, view(at + kFrameHeaderBytes, at + header.size()));
 			if (fate == Message_Fate::forward && !sink.emit(at, header.size())) {
 				return false;
 			}
@@ -173,8 +172,8 @@ private:
 		const std::string message = std::move(partial_);
 		partial_.clear();
 		const char* const whole = message.data();
-		const Message_Fate fate = sink.on_message(
-		    header.type, view(whole + kFrameHeaderBytes, whole + message.size()));
+		const Message_Fate fate =
+		    sink.on_message(header.type, view(whole + kFrameHeaderBytes, whole + message.size()));
 		return fate == Message_Fate::hide || sink.emit_copy(message);
 	}
 

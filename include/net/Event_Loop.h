@@ -52,7 +52,9 @@ public:
 	// Any thread.
 	void wake();
 
-	struct ev_loop* raw() { return loop_; }
+	struct ev_loop* raw() {
+		return loop_;
+	}
 
 private:
 	static void on_async(struct ev_loop* loop, ev_async* watcher, int events);

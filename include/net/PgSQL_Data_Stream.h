@@ -7,11 +7,10 @@
 #include "net/Event_Loop.h"
 #include "net/Tls_Context.h"
 
-#include <sys/uio.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <sys/uio.h>
 
 namespace proxy {
 

@@ -20,7 +20,7 @@ namespace proxy {
 
 struct Prepared_Statement {
 	uint64_t id = 0;
-	std::string name;            // on the servers
+	std::string name; // on the servers
 	std::string sql;
 	std::string parameter_types; // wire form
 	Statement_Analysis_Ptr analysis;
@@ -39,6 +39,9 @@ public:
 	// Statements some client still holds, for stats_pgsql_prepared_statements_info: statement and
 	// number of holders.
 	std::vector<std::pair<Prepared_Statement_Ptr, long>> list() const;
+	// Names one unnamed statement of one session, so that a server connection can tell whose it
+	// holds. Never 0, never twice.
+	uint64_t next_unnamed_id() { return unnamed_id_.fetch_add(1, std::memory_order_relaxed) + 1; }
 	uint64_t last_id() const { return next_id_.load(std::memory_order_relaxed); }
 
 private:
@@ -54,6 +57,7 @@ private:
 	std::array<Shard, kShards> shards_;
 	// Relaxed: only uniqueness counts.
 	std::atomic<uint64_t> next_id_{0};
+	std::atomic<uint64_t> unnamed_id_{0};
 };
 
 } // namespace proxy

@@ -215,7 +215,7 @@ private:
 	const Identity& identity() const;
 	Conn_Key key_for(const PgSQL_SrvC& server) const;
 	Connect_Request connect_request_for(const PgSQL_SrvC& server) const;
-	Proxy_Protocol protocol_for(int hostgroup) const;
+	Proxy_Protocol protocol_for(const PgSQL_SrvC& server) const;
 	void take_backend(std::unique_ptr<PgSQL_Connection> connection);
 	void on_backend_connected(PgSQL_Connection& connection, Result<void> outcome) override;
 	void on_backend_drained(PgSQL_Connection& connection) override;
@@ -338,7 +338,7 @@ private:
 	char transaction_status_ = 'I';
 	bool poisoned_ = false;    // the server of an open transaction was lost
 	bool poison_told_ = false; // ... and the client has had an error about it
-	uint32_t pinned_ = 0;   // Sticky_Bit set
+	uint32_t pinned_ = 0;      // Sticky_Bit set
 
 	// Positions learnt from each pair's servers (routing.md, section 4); nearly always one entry.
 	// All of them are monotonic, and dropped when the pair's writer changes (epoch).

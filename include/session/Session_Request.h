@@ -23,8 +23,8 @@ enum class Operation_Kind : uint8_t {
 	execute,
 	close,
 	sync,
-	query,         // a Query (or FunctionCall) behind extended messages without a Sync
-	copy_end,      // CopyDone or CopyFail sent along with the batch
+	query,    // a Query (or FunctionCall) behind extended messages without a Sync
+	copy_end, // CopyDone or CopyFail sent along with the batch
 };
 
 struct Operation {
@@ -34,7 +34,7 @@ struct Operation {
 	// The server's "already exists" is to be reworded with the client's name.
 	bool duplicate_name = false;
 	Prepared_Statement_Ptr statement;
-	uint64_t unnamed_id = 0;  // parse of the unnamed statement
+	uint64_t unnamed_id = 0; // parse of the unnamed statement
 	std::string client_name; // parse of a named statement
 };
 
@@ -43,7 +43,7 @@ struct Session_Request {
 	Statement_Analysis_Ptr analysis; // simple: the statement; extended: the worst of the batch
 	Statement_Class merged;          // extended, several statements: their worst case
 	const Statement_Class* statement = nullptr;
-	std::string rewritten;           // simple: after a rule's replace_pattern; empty: as it came
+	std::string rewritten; // simple: after a rule's replace_pattern; empty: as it came
 	Query_Processor_Output rules;
 	Statement_Hints hints;
 	Route_Plan plan;
@@ -51,28 +51,28 @@ struct Session_Request {
 	int64_t acquire_deadline_us = 0;
 	int64_t query_deadline_us = 0;
 	int64_t wait_deadline_us = 0;
-	int64_t retry_at_us = 0; // waiting for any server to come online
+	int64_t retry_at_us = 0;        // waiting for any server to come online
 	const void* excluded = nullptr; // server that failed this request
 	int reader_retries = 0;
 	int connect_attempts = 0;
 
 	// Answers.
-	int hidden_cycles = 0;    // whole hidden requests in front, each up to its ReadyForQuery
-	int hidden_commands = 0;  // leading results of the simple query that are the proxy's
-	bool syncing = false;     // only the hidden parameter batch was sent; the request follows it
+	int hidden_cycles = 0;   // whole hidden requests in front, each up to its ReadyForQuery
+	int hidden_commands = 0; // leading results of the simple query that are the proxy's
+	bool syncing = false;    // only the hidden parameter batch was sent; the request follows it
 	bool hidden_failed = false;
-	std::string hidden_error; // ErrorResponse body of a hidden statement
-	bool sync_sent = false;   // extended: a Sync (or Query) is on its way
-	bool open = false;        // extended: ended with Flush, more messages may follow
+	std::string hidden_error;    // ErrorResponse body of a hidden statement
+	bool sync_sent = false;      // extended: a Sync (or Query) is on its way
+	bool open = false;           // extended: ended with Flush, more messages may follow
 	bool result_started = false; // bytes of the answer went to the client
 	bool error_seen = false;
-	bool replaying = false; // translated a second time: names it made known are its own
+	bool replaying = false;       // translated a second time: names it made known are its own
 	bool retry_on_writer = false; // drop the answer up to ReadyForQuery, then run again
 	Route_Reason retry_reason = Route_Reason::retry_on_primary;
 	bool done = false;
 	bool copy_in = false;
-	size_t copy_left = 0; // bytes of the client's message under way to the server
-	std::string fatal_error; // body of a FATAL ErrorResponse: the connection closes next
+	size_t copy_left = 0;              // bytes of the client's message under way to the server
+	std::string fatal_error;           // body of a FATAL ErrorResponse: the connection closes next
 	bool waiting_for_position = false; // sent behind a wait
 	bool canceled = false;
 	bool timed_out = false;

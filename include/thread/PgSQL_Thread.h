@@ -93,8 +93,7 @@ private:
 	void wake_by(PgSQL_Session& session, int64_t deadline_us) override;
 	void report_server_failure(const PgSQL_SrvC& server) override;
 
-	void on_accept(int fd, std::string peer_host, int peer_port,
-	               const Listen_Address& at) override;
+	void on_accept(int fd, std::string peer_host, int peer_port, const Listen_Address& at) override;
 	void on_wake() override;
 	void on_pass() override;
 
@@ -147,7 +146,6 @@ private:
 	std::vector<Held> held_;
 	std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
 	int64_t next_housekeeping_us_ = 0;
-	bool draining_ = false;
 	// Set by request_stop(); relaxed: read once a pass, after the mailbox's lock.
 	std::atomic<bool> stopping_{false};
 	std::thread thread_;

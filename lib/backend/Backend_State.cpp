@@ -20,9 +20,8 @@ uint64_t process_seed() {
 
 std::string lower(std::string_view text) {
 	std::string result(text);
-	std::transform(result.begin(), result.end(), result.begin(), [](unsigned char c) {
-		return static_cast<char>(std::tolower(c));
-	});
+	std::transform(result.begin(), result.end(), result.begin(),
+	               [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
 	return result;
 }
 
@@ -83,9 +82,9 @@ size_t Parameter_Set::memory_bytes() const {
 std::string normalised_value(std::string_view name, std::string_view value) {
 	std::string text = lower(value);
 	if (name == "client_encoding") {
-		text.erase(std::remove_if(text.begin(), text.end(),
-		                          [](char c) { return c == '-' || c == '_'; }),
-		           text.end());
+		text.erase(
+		    std::remove_if(text.begin(), text.end(), [](char c) { return c == '-' || c == '_'; }),
+		    text.end());
 		return text == "unicode" ? "utf8" : text;
 	}
 	if (name == "datestyle") {

@@ -3,11 +3,10 @@
 #include "backend/Libpq_Raw.h"
 #include "base/Check.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <sys/socket.h>
 
 namespace proxy {
 
@@ -158,8 +157,8 @@ ssize_t PgSQL_Connection::receive(char* buffer, size_t capacity) {
 	if (got == PQRAW_WOULD_BLOCK) {
 		return 0;
 	}
-	fail("08006", got == PQRAW_EOF ? "server closed the connection unexpectedly"
-	                               : PQerrorMessage(pg_));
+	fail("08006",
+	     got == PQRAW_EOF ? "server closed the connection unexpectedly" : PQerrorMessage(pg_));
 	return -1;
 }
 

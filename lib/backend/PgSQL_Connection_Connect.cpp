@@ -1,7 +1,6 @@
 // Connect, TLS, login: libpq's non-blocking connect, one step a readiness event.
 #include "backend/Libpq_Raw.h"
 #include "backend/PgSQL_Connection.h"
-
 #include "base/Log.h"
 
 #include <array>
@@ -104,11 +103,22 @@ bool asks_for_positions(Proxy_Protocol protocol) {
 }
 
 // Every parameter PostgreSQL 10 to 18 reports at login.
-constexpr std::array<const char*, 16> kReportedParameters = {
-    "server_version", "server_encoding", "client_encoding", "application_name",
-    "default_transaction_read_only", "in_hot_standby", "is_superuser", "session_authorization",
-    "DateStyle", "IntervalStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings",
-    "search_path", "scram_iterations", "polar_lsn"};
+constexpr std::array<const char*, 16> kReportedParameters = {"server_version",
+                                                             "server_encoding",
+                                                             "client_encoding",
+                                                             "application_name",
+                                                             "default_transaction_read_only",
+                                                             "in_hot_standby",
+                                                             "is_superuser",
+                                                             "session_authorization",
+                                                             "DateStyle",
+                                                             "IntervalStyle",
+                                                             "TimeZone",
+                                                             "integer_datetimes",
+                                                             "standard_conforming_strings",
+                                                             "search_path",
+                                                             "scram_iterations",
+                                                             "polar_lsn"};
 
 } // namespace
 

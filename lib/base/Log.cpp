@@ -3,11 +3,10 @@
 #include "base/Clock.h"
 #include "base/Mutex.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <ctime>
+#include <fcntl.h>
+#include <unistd.h>
 
 namespace proxy {
 
@@ -52,9 +51,9 @@ std::string_view short_function(std::string_view function) {
 }
 
 bool open_locked(const std::string& path) REQUIRES(log_mutex) {
-	const int fd = path.empty() ? STDERR_FILENO
-	                            : open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC,
-	                                   kLogMode);
+	const int fd = path.empty()
+	                   ? STDERR_FILENO
+	                   : open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kLogMode);
 	if (fd < 0) {
 		return false;
 	}
@@ -92,11 +91,10 @@ void write_log_line(Log_Level level, const Source_Place& where, std::string_view
 	const time_t now = static_cast<time_t>(unix_time_s());
 	tm local{};
 	localtime_r(&now, &local);
-	std::string line = fmt::format("{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}:{}:{}(): [{}] {}\n",
-	                               local.tm_year + 1900, local.tm_mon + 1, local.tm_mday,
-	                               local.tm_hour, local.tm_min, local.tm_sec,
-	                               base_name(where.file), where.line,
-	                               short_function(where.function), level_name(level), text);
+	std::string line = fmt::format(
+	    "{:04}-{:02}-{:02} {:02}:{:02}:{:02} {}:{}:{}(): [{}] {}\n", local.tm_year + 1900,
+	    local.tm_mon + 1, local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec,
+	    base_name(where.file), where.line, short_function(where.function), level_name(level), text);
 	// A client's bytes can end up in a message: keep one event on one line.
 	for (size_t i = 0; i + 1 < line.size(); ++i) {
 		if (static_cast<unsigned char>(line[i]) < 0x20) {

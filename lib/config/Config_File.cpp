@@ -208,8 +208,7 @@ void File_Reader::read_variable(const Setting& setting, const std::string& secti
 			faults_.error(place, headed(fmt::format("there is no variable {}", name)));
 			return;
 		}
-		const char* reason =
-		    info != nullptr ? "it cannot be set" : "this version does not have it";
+		const char* reason = info != nullptr ? "it cannot be set" : "this version does not have it";
 		faults_.warning(place, headed(fmt::format("{} is ignored: {}", name, reason)));
 		return;
 	}

@@ -63,6 +63,8 @@ public:
 	// False: not a group; reported, and there is nothing to read.
 	bool is_group() const { return entry_.isGroup(); }
 	std::string place() const { return faults_.place(entry_); }
+	// "FILE:LINE: section NAME: ", to put in front of a fault found later.
+	std::string where() const { return place() + ": " + headed(""); }
 
 	std::string required_text(Config_Key key);
 	std::string text(Config_Key key, std::string_view fallback = "");
@@ -96,7 +98,7 @@ public:
 	void error(const std::string& text);
 	// Reports `key` a second time within the section. `seen` belongs to the section's reader.
 	void unique(std::set<std::string>& seen, const std::string& key, std::string_view what);
-	// Warns about the keys that nobody asked for. Call last.
+	// Reports the keys that nobody asked for. Call last.
 	void finish();
 
 private:
@@ -104,13 +106,6 @@ private:
 	void missing(Config_Key key);
 	std::optional<int64_t> number(Config_Key key, Integer_Range range);
 	std::string headed(const std::string& text) const;
-
-public:
-	// "FILE:LINE: section NAME: ", to put in front of a fault found later.
-	std::string where() const { return place() + ": " + headed(""); }
-
-private:
-
 	const libconfig::Setting& entry_;
 	std::string section_;
 	Config_Faults& faults_;

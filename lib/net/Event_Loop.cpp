@@ -7,7 +7,8 @@ namespace proxy {
 namespace {
 constexpr double kMillisPerSecond = 1000.0;
 // epoll, and no tuning through LIBEV_FLAGS in the environment.
-constexpr unsigned kLoopFlags = static_cast<unsigned>(EVBACKEND_EPOLL) | static_cast<unsigned>(EVFLAG_NOENV);
+constexpr unsigned kLoopFlags =
+    static_cast<unsigned>(EVBACKEND_EPOLL) | static_cast<unsigned>(EVFLAG_NOENV);
 
 int to_ev(int events) {
 	return ((events & kIoRead) != 0 ? EV_READ : 0) | ((events & kIoWrite) != 0 ? EV_WRITE : 0);

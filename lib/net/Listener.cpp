@@ -3,16 +3,15 @@
 #include "base/Log.h"
 
 #include <arpa/inet.h>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <array>
-#include <cerrno>
-#include <cstring>
 
 namespace proxy {
 
@@ -60,8 +59,7 @@ Result<int> listen_tcp(const Listen_Address& address) {
 	const int on = 1;
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
-	    bind(fd, reinterpret_cast<sockaddr*>(&storage), length) != 0 ||
-	    listen(fd, kBacklog) != 0) {
+	    bind(fd, reinterpret_cast<sockaddr*>(&storage), length) != 0 || listen(fd, kBacklog) != 0) {
 		const std::string reason = std::strerror(errno);
 		if (fd >= 0) {
 			close(fd);
@@ -113,8 +111,8 @@ void Listener::on_io(int) {
 	for (int taken = 0; taken < kAcceptsPerEvent; ++taken) {
 		sockaddr_storage peer{};
 		socklen_t length = sizeof(peer);
-		const int fd = accept4(fd_, reinterpret_cast<sockaddr*>(&peer), &length,
-		                       SOCK_NONBLOCK | SOCK_CLOEXEC);
+		const int fd =
+		    accept4(fd_, reinterpret_cast<sockaddr*>(&peer), &length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		if (fd >= 0) {
 			const int on = 1;
 			if (peer.ss_family != AF_UNIX) {

@@ -5,12 +5,11 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <sys/socket.h>
+#include <unistd.h>
 
 namespace proxy {
 
@@ -49,8 +48,8 @@ void PgSQL_Data_Stream::update_watch() {
 	if (fd_ < 0) {
 		return;
 	}
-	const bool writes = (tls_ != nullptr && !handshake_done_) ? tls_wants_write_
-	                                                          : unsent_bytes() > 0;
+	const bool writes =
+	    (tls_ != nullptr && !handshake_done_) ? tls_wants_write_ : unsent_bytes() > 0;
 	watcher_.set_events((paused_ ? kIoNone : kIoRead) | (writes ? kIoWrite : kIoNone));
 }
 

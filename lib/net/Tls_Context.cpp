@@ -9,13 +9,12 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <array>
 #include <cstdio>
 #include <cstring>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace proxy {
 
@@ -86,8 +85,8 @@ Result<void> make_certificates(const std::string& ca_path, const std::string& ce
 	}
 	const Certificate_Ptr ca =
 	    make_certificate(ca_key.get(), "Polar_Proxy_Auto_Generated_CA", nullptr, ca_key.get(), 1);
-	const Certificate_Ptr certificate = make_certificate(
-	    key.get(), "Polar_Proxy_Auto_Generated_Server", ca.get(), ca_key.get(), 2);
+	const Certificate_Ptr certificate =
+	    make_certificate(key.get(), "Polar_Proxy_Auto_Generated_Server", ca.get(), ca_key.get(), 2);
 	if (ca == nullptr || certificate == nullptr) {
 		return make_error("XX000", "cannot sign a TLS certificate: " + openssl_error());
 	}
@@ -150,8 +149,9 @@ Result<std::shared_ptr<const Tls_Context>> Tls_Context::load_or_make(const std::
 		log_info("no TLS certificates in {}: a self-signed set was made", datadir);
 	} else if (present != 3) {
 		const std::string& missing = !exists(ca) ? ca : !exists(cert) ? cert : key;
-		return make_error("58P01", "TLS: " + missing + " is missing while the others are there; "
-		                           "put it back, or remove all three to have a new set made");
+		return make_error("58P01", "TLS: " + missing +
+		                               " is missing while the others are there; "
+		                               "put it back, or remove all three to have a new set made");
 	}
 	struct Access : Tls_Context {};
 	std::shared_ptr<Tls_Context> result = std::make_shared<Access>();

@@ -120,7 +120,8 @@ PgSQL_Session::PgSQL_Session(Worker_Context& worker, uint32_t id, int fd, Peer p
       started_us_(worker.now_us), last_activity_us_(worker.now_us) {
 	worker_.counters.add(Counter::Client_Connections_created);
 	worker_.counters.add(Counter::Client_Connections_connected);
-	worker_.services.wake_by(*this, started_us_ + worker_.config->connect_timeout_client * kMicrosPerMilli);
+	worker_.services.wake_by(*this, started_us_ +
+	                                    worker_.config->connect_timeout_client * kMicrosPerMilli);
 }
 
 PgSQL_Session::~PgSQL_Session() {
@@ -461,9 +462,8 @@ PgSQL_Session::Info PgSQL_Session::info() const {
 		result.hostgroup = backend_->server().hostgroup_id;
 		result.server_host = backend_->server().hostname;
 		result.server_port = backend_->server().port;
-		result.server_pid = backend_->state() == Connection_State::connecting
-		                        ? 0
-		                        : backend_->backend_pid();
+		result.server_pid =
+		    backend_->state() == Connection_State::connecting ? 0 : backend_->backend_pid();
 	}
 	switch (state_) {
 	case connecting_client:

@@ -1,7 +1,6 @@
 // Cancel requests and deadlines.
-#include "session/PgSQL_Session.h"
-
 #include "base/Log.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <algorithm>
@@ -58,8 +57,7 @@ void PgSQL_Session::on_deadline() {
 		const int64_t idle_us = now - last_activity_us_;
 		if (transaction_status_ != 'I' &&
 		    idle_us >= config.max_transaction_idle_time * kMicrosPerMilli) {
-			fatal(make_error("25P03",
-			                 "terminating connection due to idle-in-transaction timeout"),
+			fatal(make_error("25P03", "terminating connection due to idle-in-transaction timeout"),
 			      Session_End::idle_timeout);
 		} else if (config.wait_timeout > 0 && idle_us >= config.wait_timeout * kMicrosPerMilli) {
 			fatal(make_error("57P05", "terminating connection due to idle-session timeout"),

@@ -1,9 +1,8 @@
 // From a routed request to a server connection: choose the server, take or open a connection to
 // it, wait in its queue, and give up in time.
-#include "session/PgSQL_Session.h"
-
 #include "base/Log.h"
 #include "protocol/PgSQL_Error_Helper.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <xxhash.h>
@@ -60,8 +59,8 @@ void PgSQL_Session::start_request() {
 
 // Gets a connection for request_.plan and sends; also the way back after a wait or a failure.
 void PgSQL_Session::restart_request() {
-	if (backend_ != nullptr && (request_.plan.keep_connection || transaction_status_ != 'I' ||
-	                            pinned_ != 0)) {
+	if (backend_ != nullptr &&
+	    (request_.plan.keep_connection || transaction_status_ != 'I' || pinned_ != 0)) {
 		dispatch();
 		return;
 	}
@@ -94,9 +93,15 @@ bool PgSQL_Session::acquire_backend() {
 			    request_.plan.wait == Wait_Kind::target ? request_.plan.target_lsn : 0;
 			wanted.excluded = static_cast<const PgSQL_SrvC*>(request_.excluded);
 			wanted.replicas_only = request_.plan.to_reader;
+			const Hostgroup_Pair* pair =
+			    request_.plan.to_reader ? worker_.view->pair_of_reader(hostgroup->id) : nullptr;
+			if (pair != nullptr && pair->max_lag_bytes > 0) {
+				wanted.max_lag_bytes = static_cast<uint64_t>(pair->max_lag_bytes);
+				wanted.group_lsn = worker_.view->group_lsn(pair->writer_hostgroup);
+			}
 			wanted.now_us = worker_.now_us;
-			choice = choose_server(*hostgroup, wanted, worker_.selection[hostgroup->id],
-			                       worker_.random);
+			choice =
+			    choose_server(*hostgroup, wanted, worker_.selection[hostgroup->id], worker_.random);
 		}
 		if (choice.server == nullptr &&
 		    fall_back_to_writer(choice.why == Reader_Choice::Why::all_lagging
@@ -174,32 +179,22 @@ void PgSQL_Session::take_backend(std::unique_ptr<PgSQL_Connection> connection) {
 
 // ---- opening ----
 
-Proxy_Protocol PgSQL_Session::protocol_for(int hostgroup) const {
-	const Hostgroup_Pair* pair = worker_.view->pair_of_writer(hostgroup);
+// The dialect to speak with `server`: what its pair says, or what the monitor found there.
+Proxy_Protocol PgSQL_Session::protocol_for(const PgSQL_SrvC& server) const {
+	const Hostgroup_Pair* pair = worker_.view->pair_of_writer(server.hostgroup_id);
 	if (pair == nullptr) {
-		pair = worker_.view->pair_of_reader(hostgroup);
+		pair = worker_.view->pair_of_reader(server.hostgroup_id);
 	}
-	if (pair == nullptr || pair->check_type != Check_Type::polardb) {
+	if (pair == nullptr) {
 		return Proxy_Protocol::off;
 	}
-	switch (pair->protocol) {
-	case Proxy_Protocol::legacy:
-	case Proxy_Protocol::v15:
-	case Proxy_Protocol::v15_wait:
-		return pair->protocol;
-	case Proxy_Protocol::inherit:
-	case Proxy_Protocol::off:
-	case Proxy_Protocol::automatic:
-	case Proxy_Protocol::stock:
-		return Proxy_Protocol::off;
-	}
-	return Proxy_Protocol::off;
+	const Proxy_Protocol protocol = effective_protocol(pair->protocol, *server.health);
+	return protocol == Proxy_Protocol::stock ? Proxy_Protocol::off : protocol;
 }
 
 const PgSQL_Session::Identity& PgSQL_Session::identity() const {
 	if (identity_.host.empty()) {
-		const bool as_client =
-		    worker_.config->policy.identity_mode == Proxy_Identity_Mode::client;
+		const bool as_client = worker_.config->policy.identity_mode == Proxy_Identity_Mode::client;
 		if (as_client && !peer_.host.empty()) {
 			identity_ = {peer_.host, peer_.port};
 		} else if (!as_client && !peer_.local_host.empty()) {
@@ -215,7 +210,7 @@ const PgSQL_Session::Identity& PgSQL_Session::identity() const {
 }
 
 Conn_Key PgSQL_Session::key_for(const PgSQL_SrvC& server) const {
-	const Proxy_Protocol protocol = protocol_for(server.hostgroup_id);
+	const Proxy_Protocol protocol = protocol_for(server);
 	if (cached_key_.hash != 0 && cached_key_protocol_ == protocol &&
 	    cached_key_version_ == worker_.users) {
 		return cached_key_;
@@ -248,7 +243,7 @@ Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) con
 	if (request.use_ssl) {
 		request.ssl = worker_.hostgroups.ssl_params(server.hostname, server.port, username_);
 	}
-	request.protocol = protocol_for(server.hostgroup_id);
+	request.protocol = protocol_for(server);
 	request.identity_host = identity().host;
 	request.identity_port = identity().port;
 	if (worker_.config->use_tcp_keepalive) {
@@ -260,8 +255,7 @@ Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) con
 // A slot of `server` is reserved: opens a connection in it.
 void PgSQL_Session::begin_connect(PgSQL_SrvC& server) {
 	Server_Ptr owner;
-	for (const Server_Ptr& candidate :
-	     worker_.view->hostgroup(server.hostgroup_id)->servers) {
+	for (const Server_Ptr& candidate : worker_.view->hostgroup(server.hostgroup_id)->servers) {
 		if (candidate.get() == &server) {
 			owner = candidate;
 		}
@@ -277,7 +271,7 @@ void PgSQL_Session::begin_connect(PgSQL_SrvC& server) {
 	scanner_.reset();
 	set_state(Session_State::connecting_server);
 	worker_.services.wake_by(*this, worker_.now_us +
-	                         worker_.config->connect_timeout_server * kMicrosPerMilli);
+	                                    worker_.config->connect_timeout_server * kMicrosPerMilli);
 	if (backend_->state() == Connection_State::dead) {
 		on_backend_connected(*backend_, make_error(backend_->error_sqlstate(), backend_->error()));
 		return;
@@ -358,8 +352,7 @@ void PgSQL_Session::park(PgSQL_SrvC* server) {
 		return;
 	}
 	request_.retry_at_us = 0;
-	for (const Server_Ptr& candidate :
-	     worker_.view->hostgroup(server->hostgroup_id)->servers) {
+	for (const Server_Ptr& candidate : worker_.view->hostgroup(server->hostgroup_id)->servers) {
 		if (candidate.get() == server) {
 			parked_at_ = candidate;
 		}
@@ -406,11 +399,11 @@ void PgSQL_Session::on_delivery(std::unique_ptr<PgSQL_Connection> connection) {
 // No server connection: the answer names whether the servers are down or only busy.
 void PgSQL_Session::no_server(std::string_view why) {
 	unpark();
-	Error error = make_error("08001", "Max connect timeout reached while reaching hostgroup " +
-	                                      std::to_string(request_.plan.hostgroup) + " after " +
-	                                      std::to_string((worker_.now_us - request_.started_us) /
-	                                                     kMicrosPerMilli) +
-	                                      "ms");
+	Error error = make_error(
+	    "08001", "Max connect timeout reached while reaching hostgroup " +
+	                 std::to_string(request_.plan.hostgroup) + " after " +
+	                 std::to_string((worker_.now_us - request_.started_us) / kMicrosPerMilli) +
+	                 "ms");
 	error.detail = why;
 	worker_.counters.add(Counter::max_connect_timeouts);
 	answer_error(error);

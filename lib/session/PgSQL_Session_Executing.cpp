@@ -1,8 +1,7 @@
 // Sends the request to backend_, moves the answer, ends the request.
-#include "session/PgSQL_Session.h"
-
 #include "base/Check.h"
 #include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <array>
@@ -71,9 +70,8 @@ void PgSQL_Session::send_request(std::string& out) {
 		request_.plan.reason = Route_Reason::read_with_wait;
 		worker_.counters.add(Counter::PolarDB_Wait_LSN_Sent);
 		if (request_.plan.wait_timeout_ms > 0) {
-			request_.wait_deadline_us = worker_.now_us +
-			                            request_.plan.wait_timeout_ms * kMicrosPerMilli +
-			                            kWaitGraceUs;
+			request_.wait_deadline_us =
+			    worker_.now_us + request_.plan.wait_timeout_ms * kMicrosPerMilli + kWaitGraceUs;
 			worker_.services.wake_by(*this, request_.wait_deadline_us);
 		}
 	} else if (request_.plan.to_reader && request_.plan.wait == Wait_Kind::target) {
@@ -126,20 +124,19 @@ void PgSQL_Session::send_request(std::string& out) {
 	}
 	set_state(request_.waiting_for_position ? Session_State::replica_with_wait
 	                                        : Session_State::processing_statement);
-	const std::array<iovec, 2> parts = {
-	    iovec{out.data(), out.size()},
-	    iovec{const_cast<char*>(direct.data()), direct.size()}};
+	const std::array<iovec, 2> parts = {iovec{out.data(), out.size()},
+	                                    iovec{const_cast<char*>(direct.data()), direct.size()}};
 	const bool two = !out.empty() && !direct.empty();
-	const bool sent = two ? backend_->send(parts.data(), 2)
-	                      : backend_->send(&parts[out.empty() ? 1 : 0], 1);
+	const bool sent =
+	    two ? backend_->send(parts.data(), 2) : backend_->send(&parts[out.empty() ? 1 : 0], 1);
 	if (!sent) {
 		on_backend_lost(backend_->error());
 	}
 }
 
 void PgSQL_Session::count_query() {
-	if (++backend_->uncounted_queries < kCountBatch &&
-	    backend_->uncounted_received < kByteBatch && backend_->uncounted_sent < kByteBatch) {
+	if (++backend_->uncounted_queries < kCountBatch && backend_->uncounted_received < kByteBatch &&
+	    backend_->uncounted_sent < kByteBatch) {
 		return;
 	}
 	Thread_Conn_Cache::flush_counters(*backend_);
@@ -147,14 +144,13 @@ void PgSQL_Session::count_query() {
 
 std::string PgSQL_Session::wait_mode_word() const {
 	return worker_.config->policy.lsn_timeout == Lsn_Timeout_Action::warning ? "best_effort"
-	                                                                          : "strict";
+	                                                                         : "strict";
 }
 
 // The three SETs of the published protocol, in its order (wire.md, section 4.2).
 void PgSQL_Session::append_wait_simple(std::string& prefix) const {
 	prefix += "SET polar_consistency_mode='" + wait_mode_word() +
-	          "';SET polar_proxy_wait_timeout_ms=" +
-	          std::to_string(request_.plan.wait_timeout_ms) +
+	          "';SET polar_proxy_wait_timeout_ms=" + std::to_string(request_.plan.wait_timeout_ms) +
 	          ";SET polar_xact_split_wait_lsn='" + std::to_string(request_.plan.target_lsn) + "';";
 }
 
@@ -218,8 +214,8 @@ void PgSQL_Session::on_backend_readable(PgSQL_Connection& connection) {
 			return;
 		}
 		check_backpressure();
-		const bool more = static_cast<size_t>(got) == buffer.size() ||
-		                  connection.has_pending_input();
+		const bool more =
+		    static_cast<size_t>(got) == buffer.size() || connection.has_pending_input();
 		if (!more || stream_.unsent_bytes() > 0) {
 			break;
 		}
@@ -340,9 +336,8 @@ void PgSQL_Session::forward_copy_data() {
 		}
 		Frame_Header header;
 		const std::string_view rest = std::string_view(in_).substr(at);
-		const Frame_Status status =
-		    next_header({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()},
-		                kMaxFrameLength, header);
+		const Frame_Status status = next_header(
+		    {reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength, header);
 		if (status == Frame_Status::incomplete) {
 			break;
 		}

@@ -1,9 +1,8 @@
-// The extended protocol: a batch of messages up to Sync (or Flush) is classified as one, sent to one
-// server connection with the client's statement names translated, and answered in order.
-#include "session/PgSQL_Session.h"
-
+// The extended protocol: a batch of messages up to Sync (or Flush) is classified as one, sent to
+// one server connection with the client's statement names translated, and answered in order.
 #include "base/Check.h"
 #include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <algorithm>
@@ -19,9 +18,6 @@ const Statement_Analysis_Ptr& unknown_analysis() {
 std::string_view frame_bytes(const std::string& buffer, size_t at, const Frame& frame) {
 	return std::string_view(buffer).substr(at, frame.size);
 }
-
-// Unnamed statements of all sessions, so that a server connection can tell whose it holds.
-std::atomic<uint64_t> next_unnamed_id{1};
 } // namespace
 
 // ---- batches ----
@@ -34,9 +30,8 @@ size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) const {
 	while (true) {
 		Frame frame;
 		const std::string_view rest = std::string_view(in_).substr(at);
-		const Frame_Status status =
-		    next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()},
-		               kMaxFrameLength, frame);
+		const Frame_Status status = next_frame(
+		    {reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength, frame);
 		if (status != Frame_Status::complete) {
 			// A long pipeline without Sync goes out in pieces.
 			return at - from > kMaxBatchBytes ? at : 0;
@@ -210,9 +205,8 @@ bool PgSQL_Session::translate_extended(size_t from, size_t to, std::string& out)
 	for (size_t at = from; at < to;) {
 		Frame frame;
 		const std::string_view rest = std::string_view(in_).substr(at);
-		const Frame_Status status =
-		    next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()},
-		               kMaxFrameLength, frame);
+		const Frame_Status status = next_frame(
+		    {reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength, frame);
 		if (PROXY_BUG(status != Frame_Status::complete)) {
 			end(Session_End::protocol_violation);
 			return false;
@@ -305,7 +299,7 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		statement->parameter_types = view.parameter_types.wire();
 		statement->analysis = analysis;
 		unnamed_ = std::move(statement);
-		unnamed_id_ = next_unnamed_id.fetch_add(1, std::memory_order_relaxed);
+		unnamed_id_ = worker_.statements.next_unnamed_id();
 		append_parse(out, {}, view.sql, view.parameter_types);
 		queue(Operation_Kind::parse).unnamed_id = unnamed_id_;
 		return true;

@@ -1,9 +1,8 @@
 // What the scanner shows of the server's answer, message by message: hide what is the proxy's own,
 // answer local operations in their turn, learn, and forward the rest.
-#include "session/PgSQL_Session.h"
-
 #include "base/Check.h"
 #include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <algorithm>
@@ -221,8 +220,8 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 // SQLSTATEs with which a replica refuses what the primary can do: a misjudged read (25006, 0A000 of
 // an unlogged table, 55000), a conflict with recovery (40001), a server going down (57P0x).
 bool PgSQL_Session::retriable_on_writer(std::string_view sqlstate) const {
-	static constexpr std::array<std::string_view, 8> kStates = {
-	    "25006", "0A000", "55000", "40001", "40P01", "57P01", "57P02", "57P03"};
+	static constexpr std::array<std::string_view, 8> kStates = {"25006", "0A000", "55000", "40001",
+	                                                            "40P01", "57P01", "57P02", "57P03"};
 	return std::find(kStates.begin(), kStates.end(), sqlstate) != kStates.end();
 }
 
@@ -250,14 +249,14 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	}
 	request_.error_seen = true;
 	request_.copy_in = false;
-	const bool hidden = request_.hidden_commands > 0 ||
-	                    (request_.has_operation() && request_.front().hidden);
+	const bool hidden =
+	    request_.hidden_commands > 0 || (request_.has_operation() && request_.front().hidden);
 	const bool timed_out = is_lsn_wait_timeout(fields);
 	if (timed_out) {
 		worker_.counters.add(Counter::PolarDB_Wait_Error_Timeout);
 	}
-	const bool duplicate = request_.has_operation() && request_.front().duplicate_name &&
-	                       fields.sqlstate == "42P05";
+	const bool duplicate =
+	    request_.has_operation() && request_.front().duplicate_name && fields.sqlstate == "42P05";
 	const std::string client_name = duplicate ? request_.front().client_name : std::string();
 	forget_unconfirmed_parses();
 	if (request_.plan.to_reader && !request_.result_started && !request_.canceled &&
@@ -287,8 +286,8 @@ void PgSQL_Session::forget_unconfirmed_parses() {
 		if (operation.kind == Operation_Kind::sync) {
 			return;
 		}
-		if (operation.kind == Operation_Kind::query && request_.operations.size() ==
-		                                                   request_.next_operation + 1 &&
+		if (operation.kind == Operation_Kind::query &&
+		    request_.operations.size() == request_.next_operation + 1 &&
 		    request_.next_operation == 0) {
 			return; // the Query itself failed: its ReadyForQuery follows
 		}
@@ -356,8 +355,9 @@ Message_Fate PgSQL_Session::on_ready(std::span<const uint8_t> body) {
 		return Message_Fate::forward;
 	}
 	// The tail is between the server and the proxy.
-	const char* plain = letter == 'I' ? kReadyIdle : letter == 'T' ? kReadyTransaction
-	                                                               : kReadyFailed;
+	const char* plain = letter == 'I'   ? kReadyIdle
+	                    : letter == 'T' ? kReadyTransaction
+	                                    : kReadyFailed;
 	emit(plain, sizeof(kReadyIdle));
 	return Message_Fate::hide;
 }

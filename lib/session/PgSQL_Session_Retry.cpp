@@ -5,10 +5,9 @@
 //	wait ran out, a read       primary                             error
 //	server lost, a write       error (it may have been done)       error, or end when mid-message
 //	server lost, transaction   25P02 until ROLLBACK                the same, or end when mid-message
-#include "session/PgSQL_Session.h"
-
 #include "base/Log.h"
 #include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <algorithm>
@@ -49,9 +48,8 @@ void PgSQL_Session::retry_elsewhere(Route_Reason reason) {
 	const bool other_replica = reason == Route_Reason::no_replica && request_.reader_retries == 1;
 	if (other_replica) {
 		worker_.counters.add(Counter::PolarDB_Wait_Reads_Retried_On_Reader);
-	} else if (fall_back_to_writer(reason == Route_Reason::no_replica
-	                                   ? Route_Reason::retry_on_primary
-	                                   : reason)) {
+	} else if (fall_back_to_writer(
+	               reason == Route_Reason::no_replica ? Route_Reason::retry_on_primary : reason)) {
 		worker_.counters.add(Counter::PolarDB_Wait_Reads_Retried_On_Writer);
 	}
 	set_state(Session_State::waiting_server);

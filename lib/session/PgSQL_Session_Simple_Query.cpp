@@ -1,7 +1,6 @@
 // Query and FunctionCall: classify, rules, route; and the few statements the proxy answers itself.
-#include "session/PgSQL_Session.h"
-
 #include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <array>
@@ -195,8 +194,8 @@ bool PgSQL_Session::answer_proxy_setting(const Set_Item& item) {
 		}
 		consistency_ = mode;
 	} else {
-		answer_error(make_error("42704", "unrecognized configuration parameter \"" + item.name +
-		                                     "\""));
+		answer_error(
+		    make_error("42704", "unrecognized configuration parameter \"" + item.name + "\""));
 		return true;
 	}
 	complete_locally(item.has_value ? "SET" : "RESET");
@@ -223,8 +222,8 @@ bool PgSQL_Session::answer_show(const Statement_Class& statement) {
 		             ? std::string()
 		             : " on " + last_server_ + ":" + std::to_string(last_server_port_));
 	} else {
-		answer_error(make_error("42704", "unrecognized configuration parameter \"" +
-		                                     statement.name + "\""));
+		answer_error(
+		    make_error("42704", "unrecognized configuration parameter \"" + statement.name + "\""));
 		return true;
 	}
 	std::string out;
@@ -276,8 +275,9 @@ void PgSQL_Session::plan_and_start(std::string_view sql) {
 	if (!sql.empty()) {
 		request_.hints = worker_.queries.hints(sql);
 	}
-	const int64_t timeout_ms = request_.rules.timeout_ms > 0 ? request_.rules.timeout_ms
-	                                                         : worker_.config->default_query_timeout;
+	const int64_t timeout_ms = request_.rules.timeout_ms > 0
+	                               ? request_.rules.timeout_ms
+	                               : worker_.config->default_query_timeout;
 	request_.query_deadline_us = worker_.now_us + timeout_ms * kMicrosPerMilli;
 	if (request_.rules.timeout_ms > 0) {
 		worker_.services.wake_by(*this, request_.query_deadline_us);

@@ -1,13 +1,11 @@
 // From accept to the first ReadyForQuery: startup packets, TLS, login, limits.
-#include "session/PgSQL_Session.h"
-
 #include "base/Log.h"
 #include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
-#include <sys/random.h>
-
 #include <array>
+#include <sys/random.h>
 
 namespace proxy {
 
@@ -66,14 +64,12 @@ bool PgSQL_Session::on_startup_packet(const Startup_Packet& packet) {
 		return false;
 	case Startup_Kind::malformed:
 	case Startup_Kind::direct_tls: // its first byte was looked at before it was read
-		return refuse_startup(make_error("08P01", packet.error.empty()
-		                                              ? "invalid startup packet"
-		                                              : std::string(packet.error)));
+		return refuse_startup(make_error(
+		    "08P01", packet.error.empty() ? "invalid startup packet" : std::string(packet.error)));
 	case Startup_Kind::unsupported_version:
-		return refuse_startup(make_error("0A000", "unsupported frontend protocol " +
-		                                              std::to_string(packet.major) + "." +
-		                                              std::to_string(packet.minor) +
-		                                              ": server supports 3.0 to 3.2"));
+		return refuse_startup(make_error(
+		    "0A000", "unsupported frontend protocol " + std::to_string(packet.major) + "." +
+		                 std::to_string(packet.minor) + ": server supports 3.0 to 3.2"));
 	case Startup_Kind::ssl_request:
 		return on_ssl_request(packet);
 	case Startup_Kind::gssenc_request:
@@ -115,8 +111,7 @@ bool PgSQL_Session::on_ssl_request(const Startup_Packet& packet) {
 	}
 	if (in_begin_ != in_.size()) {
 		// Bytes that came before the encryption must not be taken for encrypted ones.
-		return refuse_startup(
-		    make_error("08P01", "received unencrypted data after SSL request"));
+		return refuse_startup(make_error("08P01", "received unencrypted data after SSL request"));
 	}
 	tls_was_asked_ = true;
 	drop_consumed_input();

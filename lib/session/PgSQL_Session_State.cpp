@@ -1,8 +1,7 @@
 // What the session knows and keeps right from answer to answer: transaction, tracked parameters,
 // pins, positions.
-#include "session/PgSQL_Session.h"
-
 #include "base/Check.h"
+#include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <algorithm>

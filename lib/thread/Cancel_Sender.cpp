@@ -2,17 +2,16 @@
 
 #include "protocol/Startup.h"
 
+#include <algorithm>
 #include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
 #include <netinet/in.h>
 #include <poll.h>
+#include <string>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <string>
 
 namespace proxy {
 
@@ -27,8 +26,7 @@ socklen_t fill_address(const PgSQL_Connection::Cancel_Target& target, sockaddr_s
 	auto* v6 = reinterpret_cast<sockaddr_in6*>(&storage);
 	if (target.port == 0) {
 		auto* local = reinterpret_cast<sockaddr_un*>(&storage);
-		const std::string path =
-		    target.address + "/.s.PGSQL." + std::to_string(kDefaultPort);
+		const std::string path = target.address + "/.s.PGSQL." + std::to_string(kDefaultPort);
 		if (path.size() >= sizeof(local->sun_path)) {
 			return 0;
 		}

@@ -5,13 +5,12 @@
 #include "session/Session_Limits.h"
 
 #include <arpa/inet.h>
+#include <array>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
 #include <unistd.h>
-
-#include <array>
 
 namespace proxy {
 
@@ -52,26 +51,27 @@ Runtime_Shared::Runtime_Shared(const Snapshot<Pgsql_Config>& pgsql_config,
       hostgroups(manager) {}
 
 PgSQL_Thread::PgSQL_Thread(size_t index, Runtime_Shared& shared)
-    : index_(index), shared_(shared), mailbox_(loop_), connections_(loop_),
-      context_{.loop = loop_,
-               .queries = queries_,
-               .digests = digests_,
-               .counters = counters_,
-               .routes = routes_,
-               .connections = connections_,
-               .statements = shared.statements,
-               .hostgroups = shared.hostgroups,
-               .limits = shared.limits,
-               .services = *this,
-               .config = {},
-               .view = {},
-               .users = {},
-               .tls = {},
-               .reported_parameters = {},
-               .read_buffer = std::vector<char>(kReadBufferBytes),
-               .send_buffer = {},
-               .random = Random_Source(static_cast<uint64_t>(unix_time_us()) + index * 7919 + 1),
-               .selection = {}} {
+    : index_(index), shared_(shared), mailbox_(loop_),
+      connections_(loop_), context_{.loop = loop_,
+                                    .queries = queries_,
+                                    .digests = digests_,
+                                    .counters = counters_,
+                                    .routes = routes_,
+                                    .connections = connections_,
+                                    .statements = shared.statements,
+                                    .hostgroups = shared.hostgroups,
+                                    .limits = shared.limits,
+                                    .services = *this,
+                                    .config = {},
+                                    .view = {},
+                                    .users = {},
+                                    .tls = {},
+                                    .reported_parameters = {},
+                                    .read_buffer = std::vector<char>(kReadBufferBytes),
+                                    .send_buffer = {},
+                                    .random = Random_Source(static_cast<uint64_t>(unix_time_us()) +
+                                                            index * 7919 + 1),
+                                    .selection = {}} {
 	loop_.set_wake_handler(this);
 	loop_.set_pass_handler(this);
 	refresh_variables();

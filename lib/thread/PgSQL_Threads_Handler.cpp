@@ -3,10 +3,9 @@
 #include "base/Clock.h"
 #include "base/Log.h"
 
-#include <unistd.h>
-
 #include <atomic>
 #include <memory>
+#include <unistd.h>
 
 namespace proxy {
 

@@ -314,14 +314,13 @@ TEST_CASE("a name that nobody knows is a fault, not a default in disguise") {
 }
 
 TEST_CASE("what is only odd warns") {
-	const Config_File_Contents contents =
-	    good("frobnicate=1\n"
-	         "mysql_servers=()\n"
-	         "sqlite3_plugin=\"x.so\"\n"
-	         "pgsql_variables={ server_capabilities=3\n"
-	         "polardb_action_read_fallback=\"error\" }\n"
-	         "admin_variables={ version=\"3.0.9\" }\n"
-	         "pgsql_servers=({address=\"a\" hostgroup=1})\n");
+	const Config_File_Contents contents = good("frobnicate=1\n"
+	                                           "mysql_servers=()\n"
+	                                           "sqlite3_plugin=\"x.so\"\n"
+	                                           "pgsql_variables={ server_capabilities=3\n"
+	                                           "polardb_action_read_fallback=\"error\" }\n"
+	                                           "admin_variables={ version=\"3.0.9\" }\n"
+	                                           "pgsql_servers=({address=\"a\" hostgroup=1})\n");
 	REQUIRE(contents.warnings.size() == 6);
 	CHECK(mentions(contents.warnings[0], "t.cnf:1: unknown key frobnicate"));
 	CHECK(mentions(contents.warnings[1], "t.cnf:2: section mysql_servers is ignored"));
