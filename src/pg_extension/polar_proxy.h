@@ -9,17 +9,23 @@
 #ifndef POLAR_PROXY_H
 #define POLAR_PROXY_H
 
+#include "postgres.h"
+
 #include "access/xlogdefs.h"
 #include "lib/stringinfo.h"
 #include "nodes/parsenodes.h"
-#include "postgres.h"
 #include "utils/guc.h"
 
 /* Values of polar_consistency_mode, and of the mode byte in the wait message. */
-typedef enum { POLAR_BEST_EFFORT = 0, POLAR_STRICT = 1 } PolarConsistencyMode;
+typedef enum
+{
+	POLAR_BEST_EFFORT = 0,
+	POLAR_STRICT = 1
+} PolarConsistencyMode;
 
 /* Values of polar_proxy.open_transaction_wal. */
-typedef enum {
+typedef enum
+{
 	POLAR_OPEN_WAL_IGNORE,
 	POLAR_OPEN_WAL_REPORT,
 	POLAR_OPEN_WAL_FLUSH
@@ -34,14 +40,14 @@ extern void polar_startup_init(void);
 extern int polar_open_transaction_wal;
 extern void polar_ready_tail_init(void);
 extern void polar_ready_tail_install(bool send_lsn, bool send_xact);
-extern void polar_note_utility(Node* statement);
+extern void polar_note_utility(Node *statement);
 
 /* lsn_wait.c */
 extern int polar_consistency_mode;
 extern int polar_wait_timeout_ms;
 extern XLogRecPtr polar_replayed_position(void);
 extern void polar_wait_init(void);
-extern void polar_wait_after_set(const char* variable);
+extern void polar_wait_after_set(const char *variable);
 extern bool polar_wait_pending(void);
 extern void polar_wait_before_execution(void);
 
@@ -52,7 +58,9 @@ extern bool polar_import_active(void);
 #endif
 
 /* A GUC's "extra" must come from malloc before 16 and from guc_malloc since. */
-static inline void* polar_guc_malloc(Size size) {
+static inline void *
+polar_guc_malloc(Size size)
+{
 #if PG_VERSION_NUM >= 160000
 	return guc_malloc(LOG, size);
 #else
@@ -60,7 +68,9 @@ static inline void* polar_guc_malloc(Size size) {
 #endif
 }
 
-static inline void polar_guc_free(void* pointer) {
+static inline void
+polar_guc_free(void *pointer)
+{
 #if PG_VERSION_NUM >= 160000
 	guc_free(pointer);
 #else
@@ -68,4 +78,4 @@ static inline void polar_guc_free(void* pointer) {
 #endif
 }
 
-#endif /* POLAR_PROXY_H */
+#endif							/* POLAR_PROXY_H */
