@@ -127,7 +127,6 @@ def test_endless_drip_of_startup_bytes_is_ended():
 def test_wrong_messages_instead_of_a_password():
 	for data in (wire.query('select 1'), wire.sync(), wire.frame('p', b''),
 			wire.frame('p', b'x' * 70000),
-			wire.frame('p', b'SCRAM-SHA-256\0\xff\xff\xff\xff'),
 			wire.frame('p', b'SCRAM-SHA-1\0\0\0\0\1n'),
 			wire.frame('p', b'SCRAM-SHA-256\0\x7f\xff\xff\xffn,,n=,r=a'), wire.frame('\0', b'')):
 		session = Wire(PROXY.address)
@@ -137,6 +136,16 @@ def test_wrong_messages_instead_of_a_password():
 		states = _outcome(session)
 		assert states and states[0] in ('08P01', '28P01', '28000'), (data[:30], states)
 	_others_are_fine()
+
+
+def test_sasl_without_initial_response_is_asked_for_it():
+	# Length -1 is legal (manual, "SASLInitialResponse"): the server answers an empty challenge.
+	session = Wire(PROXY.address)
+	session.send(wire.startup({'user': 'app', 'database': 'app'}))
+	session.read_message()
+	session.send(wire.frame('p', b'SCRAM-SHA-256\0\xff\xff\xff\xff'))
+	kind, body = session.read_message()
+	assert kind == 'R' and body == struct.pack('!I', 11), (kind, body)
 
 
 def test_message_lengths_after_login():
