@@ -440,8 +440,9 @@ void PgSQL_Session::discard_backend() {
 	worker_.counters.add(Counter::PgHGM_pgconnpoll_destroy);
 	scanner_.reset();
 	cancel_done_.reset();
-	backend_->pause_reading(true);
+	// Out of the loop at once: an event of this very pass must not reach a session that has let go.
 	// Closed at the end of the pass: this may be called from inside the connection.
+	backend_->detach();
 	backend_->tainted = true;
 	worker_.services.hold_until(std::move(backend_), nullptr);
 }
