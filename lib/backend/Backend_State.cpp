@@ -167,9 +167,9 @@ std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 			}
 			continue;
 		}
-		const auto spelling =
-		    std::find_if(kReportedNames.begin(), kReportedNames.end(),
-		                 [&name](const auto& entry) { return entry.first == name; });
+		const auto spelling = std::find_if(
+		    kReportedNames.begin(), kReportedNames.end(),
+		    [&wanted_name = name](const auto& entry) { return entry.first == wanted_name; });
 		if (spelling != kReportedNames.end()) {
 			const auto now = reported.find(std::string(spelling->second));
 			if (now != reported.end() &&
