@@ -2,6 +2,7 @@
 // Drained by the worker at the start of its pass; wake-ups are coalesced.
 #pragma once
 
+#include "backend/PgSQL_Connection.h"
 #include "base/Mutex.h"
 #include "net/Event_Loop.h"
 #include "pool/Hostgroup_View.h"
