@@ -132,6 +132,7 @@ public:
 	size_t memory_bytes() const;
 
 private:
+	std::string shown_text() const;
 	// ---- PgSQL_Session.cpp: life, input, states ----
 	void on_stream_readable() override;
 	void on_stream_drained() override;
@@ -323,6 +324,7 @@ private:
 	Output_Pieces pieces_;
 	bool skip_to_sync_ = false;
 	std::string batch_sql_; // extended: text of the batch's last statement, for the rules
+	std::vector<std::string_view> parsed_names_; // scratch of classify_extended(): views of in_
 	int64_t next_query_flag_in_ = 0;
 
 	// Server side.

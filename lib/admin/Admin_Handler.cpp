@@ -69,7 +69,8 @@ bool is_refused_to_stats(std::string_view sql) {
 }
 
 Command_Outcome run_command(Admin_Core& core, const Admin_Statement& statement) {
-	for (const auto& list : {load_save_commands(), show_commands(), proxysql_commands()}) {
+	for (const auto& list :
+	     {load_save_commands(), show_commands(), proxysql_commands(), psql_commands()}) {
 		for (const Admin_Command& command : list) {
 			// A stats user falls through to SQLite, which knows no such statement.
 			if (command.least_role == Admin_Role::admin &&

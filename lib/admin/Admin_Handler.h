@@ -38,6 +38,7 @@ struct Admin_Command {
 std::span<const Admin_Command> load_save_commands();
 std::span<const Admin_Command> show_commands();
 std::span<const Admin_Command> proxysql_commands();
+std::span<const Admin_Command> psql_commands();
 
 // --- helpers for command functions ---
 inline Error admin_error(std::string message) {

@@ -486,10 +486,27 @@ PgSQL_Session::Info PgSQL_Session::info() const {
 		break;
 	}
 	if (request_.analysis != nullptr) {
-		// The digest, not the text: literals of other people's statements stay out of the admin.
-		result.info = request_.analysis->digest_text;
+		result.info = shown_text();
 	}
 	return result;
+}
+
+// The running statement for the processlist: its first pgsql-processlist_max_query_length bytes, or
+// its digest when it may carry a password.
+std::string PgSQL_Session::shown_text() const {
+	std::string_view text = batch_sql_;
+	if (request_.kind == Request_Kind::simple && request_end_ > in_begin_ + kFrameHeaderBytes) {
+		text = std::string_view(in_).substr(in_begin_ + kFrameHeaderBytes,
+		                                    request_end_ - in_begin_ - kFrameHeaderBytes - 1);
+	}
+	static constexpr std::string_view kSecret = "password";
+	const bool secret = std::search(text.begin(), text.end(), kSecret.begin(), kSecret.end(),
+	                                [](char a, char b) { return (a | 0x20) == b; }) != text.end();
+	if (text.empty() || secret) {
+		text = request_.analysis->digest_text;
+	}
+	return std::string(
+	    text.substr(0, static_cast<size_t>(worker_.config->processlist_max_query_length)));
 }
 
 size_t PgSQL_Session::memory_bytes() const {

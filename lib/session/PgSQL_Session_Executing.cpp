@@ -171,9 +171,12 @@ void PgSQL_Session::append_wait_extended(std::string& out) {
 		append_parse(out, kWaitStatement, sql);
 		append_bind_empty(out, kWaitStatement, kWaitStatement);
 		append_execute(out, kWaitStatement);
+		// Closing a statement leaves its portal, and a second Bind to that name would be refused.
+		append_close(out, Target_Kind::portal, kWaitStatement);
 		append_close(out, Target_Kind::statement, kWaitStatement);
-		for (const Operation_Kind kind : {Operation_Kind::parse, Operation_Kind::bind,
-		                                  Operation_Kind::execute, Operation_Kind::close}) {
+		for (const Operation_Kind kind :
+		     {Operation_Kind::parse, Operation_Kind::bind, Operation_Kind::execute,
+		      Operation_Kind::close, Operation_Kind::close}) {
 			Operation operation;
 			operation.kind = kind;
 			operation.hidden = true;

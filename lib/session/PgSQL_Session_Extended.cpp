@@ -141,6 +141,13 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 	Statement_Analysis_Ptr chosen;
 	size_t statements = 0;
 	batch_sql_.clear();
+	// Names given by this batch: what a Bind means by them was looked at when they were parsed.
+	std::vector<std::string_view>& parsed = parsed_names_;
+	parsed.clear();
+	const auto known_before = [&](std::string_view name) -> const Prepared_Statement* {
+		const bool here = std::find(parsed.begin(), parsed.end(), name) != parsed.end();
+		return here ? nullptr : find_statement(name);
+	};
 	const auto consider = [&](const Statement_Analysis_Ptr& analysis) {
 		++statements;
 		if (chosen == nullptr || (chosen->statement.is_read() && !analysis->statement.is_read())) {
@@ -159,8 +166,9 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 		if (frame.type == 'P' && parse(frame.body, parse_view)) {
 			consider(worker_.queries.analyse(parse_view.sql, standard_conforming_strings_));
 			batch_sql_ = parse_view.sql;
+			parsed.push_back(parse_view.statement);
 		} else if (frame.type == 'B' && parse(frame.body, bind_view)) {
-			if (const Prepared_Statement* known = find_statement(bind_view.statement)) {
+			if (const Prepared_Statement* known = known_before(bind_view.statement)) {
 				consider(known->analysis);
 				batch_sql_ = known->sql;
 			} else if (statements == 0) {
@@ -168,7 +176,7 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 			}
 		} else if (frame.type == 'D' && parse(frame.body, describe_view) &&
 		           describe_view.kind == Target_Kind::statement) {
-			if (const Prepared_Statement* known = find_statement(describe_view.name)) {
+			if (const Prepared_Statement* known = known_before(describe_view.name)) {
 				consider(known->analysis);
 				batch_sql_ = known->sql;
 			}

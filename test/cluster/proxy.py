@@ -88,6 +88,8 @@ class Proxy:
 		self.pair = self._pair() if pair == 'auto' else pair
 		self.extra = dict(extra or {})
 		os.makedirs(self.datadir, exist_ok=True)
+		if cluster is not None:
+			cluster.proxies.append(self)
 		if start:
 			self.start()
 
@@ -221,8 +223,8 @@ class Proxy:
 			raise AssertionError('fault in the proxy log:\n' + self.log()[at:at + 6000])
 
 	def check_no_backends(self, timeout=10.0):
-		if self.cluster is None:
-			return
+		if self.cluster is None or any(p.running() for p in self.cluster.proxies):
+			return  # the sessions may be another proxy's: the last one to stop is asked
 		for node in self.cluster.nodes:
 			if node.running():
 				eventually(lambda n=node: n.proxied_backends() == 0, timeout,

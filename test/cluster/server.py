@@ -221,6 +221,7 @@ class Cluster:
 		seed = template.get(self.flavour)
 		self.work = Workspace(directory, persistent)
 		self.conf = dict(conf or {})
+		self.proxies = []  # every Proxy in front of it
 		try:
 			give_to_server(self.work.path)
 			self.primary = self._make('primary', seed)

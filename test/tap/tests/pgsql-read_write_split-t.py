@@ -178,6 +178,36 @@ def test_read_right_after_write_is_right_although_replay_is_held():
 	CLUSTER.wait_caught_up()
 
 
+def _reads_behind_a_wait(ask):
+	"""Writes and reads while the replicas apply 60 ms late: the read waits there and is right."""
+	for replica in CLUSTER.replicas:
+		replica.set_apply_delay(60)
+	before = PROXY.reasons()
+	try:
+		with PROXY.session() as session:
+			for i in range(1, 11):
+				session.sql('update kv set v = %d where k = 11' % (2000 + i))
+				value, port = ask(session,
+					'select v, inet_server_port() from kv where k = 11').rows[0]
+				equal(value, str(2000 + i))
+				assert int(port) != CLUSTER.primary.port, 'read %d ran on the primary' % i
+	finally:
+		for replica in CLUSTER.replicas:
+			replica.set_apply_delay(0)
+	after = PROXY.reasons()
+	grown = {k: after[k] - before.get(k, 0) for k in after}
+	assert grown.get('read_with_wait', 0) >= 8, grown
+	equal((grown.get('retry_on_primary', 0), grown.get('wait_timeout', 0)), (0, 0))
+
+
+def test_reads_behind_a_wait_run_on_replicas_simple_protocol():
+	_reads_behind_a_wait(lambda session, text: session.sql(text, timeout=15))
+
+
+def test_reads_behind_a_wait_run_on_replicas_extended_protocol():
+	_reads_behind_a_wait(lambda session, text: session.extended(text, timeout=15))
+
+
 def test_created_table_is_seen_at_once():
 	with PROXY.session() as session:
 		for i in range(5):
