@@ -191,7 +191,8 @@ private:
 	bool answer_poisoned(Statement_Kind kind);
 	bool answer_poisoned_batch();
 	Statement_Analysis_Ptr open_batch(const Statement_Analysis_Ptr& chosen) const;
-	const Prepared_Statement* find_statement(std::string_view name) const;
+	const Prepared_Statement_Ptr* find_statement(std::string_view name) const;
+	std::string_view batch_text() const;
 	Operation& queue(Operation_Kind kind);
 	void queue_local(Operation_Kind kind);
 	bool is_parse_queued(uint64_t statement_id) const;
@@ -323,7 +324,9 @@ private:
 	Backend_Scanner scanner_;
 	Output_Pieces pieces_;
 	bool skip_to_sync_ = false;
-	std::string batch_sql_; // extended: text of the batch's last statement, for the rules
+	// Extended: the batch's last statement, parsed in it or known before.
+	std::string batch_sql_;
+	Prepared_Statement_Ptr batch_statement_;
 	std::vector<std::string_view> parsed_names_; // scratch of classify_extended(): views of in_
 	int64_t next_query_flag_in_ = 0;
 

@@ -38,14 +38,12 @@ struct Operation {
 	std::string client_name; // parse of a named statement
 };
 
-struct Session_Request {
+// What is set back to its defaults between two requests by one assignment: no memory of its own.
+struct Request_Progress {
 	Request_Kind kind = Request_Kind::none;
-	Statement_Analysis_Ptr analysis; // simple: the statement; extended: the worst of the batch
-	Statement_Class merged;          // extended, several statements: their worst case
+	// Of `analysis`, or of the extended batch's worst statement.
 	const Statement_Class* statement = nullptr;
-	std::string rewritten; // simple: after a rule's replace_pattern; empty: as it came
 	Query_Processor_Output rules;
-	Statement_Hints hints;
 	Route_Plan plan;
 	int64_t started_us = 0;
 	int64_t acquire_deadline_us = 0;
@@ -61,7 +59,6 @@ struct Session_Request {
 	int hidden_commands = 0; // leading results of the simple query that are the proxy's
 	bool syncing = false;    // only the hidden parameter batch was sent; the request follows it
 	bool hidden_failed = false;
-	std::string hidden_error;    // ErrorResponse body of a hidden statement
 	bool sync_sent = false;      // extended: a Sync (or Query) is on its way
 	bool open = false;           // extended: ended with Flush, more messages may follow
 	bool result_started = false; // bytes of the answer went to the client
@@ -71,30 +68,39 @@ struct Session_Request {
 	Route_Reason retry_reason = Route_Reason::retry_on_primary;
 	bool done = false;
 	bool copy_in = false;
-	size_t copy_left = 0;              // bytes of the client's message under way to the server
-	std::string fatal_error;           // body of a FATAL ErrorResponse: the connection closes next
 	bool waiting_for_position = false; // sent behind a wait
 	bool canceled = false;
 	bool timed_out = false;
+	size_t copy_left = 0; // bytes of the client's message under way to the server
 	uint64_t rows_sent = 0;
 	uint64_t rows_affected = 0;
-	// Types of local answers due behind the current message ('1' or '3' each).
-	std::string pending_local;
-	std::vector<Operation> operations;
 	size_t next_operation = 0;
+};
+
+struct Session_Request : Request_Progress {
+	Statement_Analysis_Ptr analysis; // simple: the statement; extended: the worst of the batch
+	Statement_Hints hints;
+	std::string rewritten;     // simple: after a rule's replace_pattern; empty: as it came
+	std::string hidden_error;  // ErrorResponse body of a hidden statement
+	std::string fatal_error;   // body of a FATAL ErrorResponse: the connection closes next
+	std::string pending_local; // types of local answers due behind the current message: '1', '3'
+	std::vector<Operation> operations;
 
 	bool has_operation() const { return next_operation < operations.size(); }
 	Operation& front() { return operations[next_operation]; }
 
-	// Ready for the next request; keeps the memory of small vectors and strings.
+	// Ready for the next request; keeps the memory of strings and of the vector.
 	void clear() {
-		std::vector<Operation> kept = std::move(operations);
-		std::string local = std::move(pending_local);
-		kept.clear();
-		local.clear();
-		*this = Session_Request{};
-		operations = std::move(kept);
-		pending_local = std::move(local);
+		static_cast<Request_Progress&>(*this) = Request_Progress{};
+		analysis.reset();
+		if (hints.any) {
+			hints = Statement_Hints{};
+		}
+		rewritten.clear();
+		hidden_error.clear();
+		fatal_error.clear();
+		pending_local.clear();
+		operations.clear();
 	}
 };
 

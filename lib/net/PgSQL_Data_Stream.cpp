@@ -6,8 +6,10 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +19,8 @@ namespace {
 // A drained buffer larger than this is given back (bug bank BB-185: one large row must not keep
 // its memory for the life of a client).
 constexpr size_t kKeptOutputBytes = 4 * 1024;
+// Plain text of one TLS record at most.
+constexpr size_t kTlsRecordBytes = 16 * 1024;
 } // namespace
 
 PgSQL_Data_Stream::PgSQL_Data_Stream(Event_Loop& loop, int fd, Stream_Handler& handler)
@@ -134,8 +138,8 @@ ssize_t PgSQL_Data_Stream::tls_receive(char* buffer, size_t capacity) {
 		return 0;
 	}
 	size_t got = 0;
-	// One record at a time; more decrypted bytes may wait inside OpenSSL, which the socket's
-	// readiness does not show.
+	// One record at a time; more bytes, decrypted or not, may wait inside OpenSSL, which the
+	// socket's readiness does not show.
 	do {
 		const size_t room = std::min(capacity - got, size_t{INT_MAX});
 		ERR_clear_error();
@@ -147,7 +151,7 @@ ssize_t PgSQL_Data_Stream::tls_receive(char* buffer, size_t capacity) {
 			return got > 0 || would_block ? static_cast<ssize_t>(got) : -1;
 		}
 		got += static_cast<size_t>(received);
-	} while (got < capacity && SSL_pending(tls_) > 0);
+	} while (got < capacity && SSL_has_pending(tls_) == 1);
 	return static_cast<ssize_t>(got);
 }
 
@@ -194,8 +198,23 @@ ssize_t PgSQL_Data_Stream::tls_send(const char* bytes, size_t length) {
 // Bytes taken by the transport, -1 when it is broken.
 ssize_t PgSQL_Data_Stream::raw_send(const iovec* parts, int count) {
 	if (tls_ != nullptr) {
+		// Pieces that fit into one record are joined: one record and one write instead of several.
+		// Should the socket be full, the same bytes come again in the same order from out_.
+		std::array<char, kTlsRecordBytes> record;
+		size_t joined = 0;
+		int i = 0;
+		for (; i < count && count > 1 && joined + parts[i].iov_len <= record.size(); ++i) {
+			std::memcpy(record.data() + joined, parts[i].iov_base, parts[i].iov_len);
+			joined += parts[i].iov_len;
+		}
 		ssize_t total = 0;
-		for (int i = 0; i < count; ++i) {
+		if (joined > 0) {
+			total = tls_send(record.data(), joined);
+			if (total < static_cast<ssize_t>(joined)) {
+				return total;
+			}
+		}
+		for (; i < count; ++i) {
 			const ssize_t sent =
 			    tls_send(static_cast<const char*>(parts[i].iov_base), parts[i].iov_len);
 			if (sent < 0) {

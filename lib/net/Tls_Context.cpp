@@ -169,6 +169,8 @@ Result<std::shared_ptr<const Tls_Context>> Tls_Context::load_or_make(const std::
 	SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
 	SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 	                              SSL_MODE_RELEASE_BUFFERS);
+	// A record is read with one call instead of two (its header first).
+	SSL_CTX_set_read_ahead(context, 1);
 	SSL_CTX_set_alpn_select_cb(context, select_alpn, nullptr);
 	result->channel_binding_hash_ = end_point_hash(context);
 	return std::shared_ptr<const Tls_Context>(std::move(result));

@@ -494,7 +494,7 @@ PgSQL_Session::Info PgSQL_Session::info() const {
 // The running statement for the processlist: its first pgsql-processlist_max_query_length bytes, or
 // its digest when it may carry a password.
 std::string PgSQL_Session::shown_text() const {
-	std::string_view text = batch_sql_;
+	std::string_view text = batch_text();
 	if (request_.kind == Request_Kind::simple && request_end_ > in_begin_ + kFrameHeaderBytes) {
 		text = std::string_view(in_).substr(in_begin_ + kFrameHeaderBytes,
 		                                    request_end_ - in_begin_ - kFrameHeaderBytes - 1);

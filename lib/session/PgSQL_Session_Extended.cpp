@@ -91,8 +91,7 @@ bool PgSQL_Session::begin_extended() {
 			return state_ != Session_State::ended;
 		}
 	}
-	plan_and_start(request_.analysis->digest_text.empty() ? std::string_view()
-	                                                      : std::string_view(batch_sql_));
+	plan_and_start(request_.analysis->digest_text.empty() ? std::string_view() : batch_text());
 	return state_ != Session_State::ended;
 }
 
@@ -141,10 +140,11 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 	Statement_Analysis_Ptr chosen;
 	size_t statements = 0;
 	batch_sql_.clear();
+	batch_statement_.reset();
 	// Names given by this batch: what a Bind means by them was looked at when they were parsed.
 	std::vector<std::string_view>& parsed = parsed_names_;
 	parsed.clear();
-	const auto known_before = [&](std::string_view name) -> const Prepared_Statement* {
+	const auto known_before = [&](std::string_view name) {
 		const bool here = std::find(parsed.begin(), parsed.end(), name) != parsed.end();
 		return here ? nullptr : find_statement(name);
 	};
@@ -166,19 +166,20 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 		if (frame.type == 'P' && parse(frame.body, parse_view)) {
 			consider(worker_.queries.analyse(parse_view.sql, standard_conforming_strings_));
 			batch_sql_ = parse_view.sql;
+			batch_statement_.reset();
 			parsed.push_back(parse_view.statement);
 		} else if (frame.type == 'B' && parse(frame.body, bind_view)) {
-			if (const Prepared_Statement* known = known_before(bind_view.statement)) {
-				consider(known->analysis);
-				batch_sql_ = known->sql;
+			if (const Prepared_Statement_Ptr* known = known_before(bind_view.statement)) {
+				consider((*known)->analysis);
+				batch_statement_ = *known;
 			} else if (statements == 0) {
 				consider(unknown_analysis());
 			}
 		} else if (frame.type == 'D' && parse(frame.body, describe_view) &&
 		           describe_view.kind == Target_Kind::statement) {
-			if (const Prepared_Statement* known = known_before(describe_view.name)) {
-				consider(known->analysis);
-				batch_sql_ = known->sql;
+			if (const Prepared_Statement_Ptr* known = known_before(describe_view.name)) {
+				consider((*known)->analysis);
+				batch_statement_ = *known;
 			}
 		} else if (frame.type == 'Q' || frame.type == 'F') {
 			consider(unknown_analysis());
@@ -199,12 +200,18 @@ Statement_Analysis_Ptr PgSQL_Session::open_batch(const Statement_Analysis_Ptr& c
 	return copy;
 }
 
-const Prepared_Statement* PgSQL_Session::find_statement(std::string_view name) const {
+// nullptr: the client has no such statement.
+const Prepared_Statement_Ptr* PgSQL_Session::find_statement(std::string_view name) const {
 	if (name.empty()) {
-		return unnamed_.get();
+		return unnamed_ == nullptr ? nullptr : &unnamed_;
 	}
 	const auto found = statements_.find(name);
-	return found == statements_.end() ? nullptr : found->second.get();
+	return found == statements_.end() ? nullptr : &found->second;
+}
+
+// What the last batch runs, for the rules and the processlist.
+std::string_view PgSQL_Session::batch_text() const {
+	return batch_statement_ == nullptr ? batch_sql_ : batch_statement_->sql;
 }
 
 // ---- translation ----

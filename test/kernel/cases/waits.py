@@ -169,8 +169,11 @@ def delayed_replay_is_waited_for(cluster, flavour):
 def cancel_and_statement_timeout_interrupt(cluster, flavour):
 	"""Both act at once, as a plain 57014 without markers; the session goes on."""
 	with Paused(cluster.replicas[0]), proxied(cluster.replicas[0]) as reader:
-		later(0.3, reader.wire.cancel)
+		cancel = later(0.3, reader.wire.cancel)
 		answer, seconds = elapsed(lambda: reader.run(wrapper(FAR, timeout_ms=0, sql=READ)))
+		# The postmaster signals the process and its group, one after the other: before the cancel
+		# connection has closed, the second signal may still be to come and hit the next statement.
+		cancel.join()
 		assert answer.sqlstate == '57014' and 'D' not in answer.error, answer.error
 		assert answer.error['R'] != TIMEOUT_FUNCTION and 0.25 < seconds < 9, seconds
 		reader.do("set statement_timeout = '300ms'")
@@ -431,8 +434,9 @@ def wait_message_timeouts(cluster, flavour):
 		answer = reader.extended(READ, before=wait_message(FAR, mode=0, timeout_ms=300))
 		assert answer.kinds == 'N12TDCZ', answer.kinds
 		assert_timeout(answer.notices[0], 'WARNING')
-		later(0.3, reader.wire.cancel)
+		cancel = later(0.3, reader.wire.cancel)
 		answer = reader.extended(READ, before=wait_message(FAR))
+		cancel.join()
 		assert answer.sqlstate == '57014' and 'D' not in answer.error and answer.kinds == 'EZ'
 		reader.do("set statement_timeout = '300ms'")
 		answer = reader.extended(READ, before=wait_message(FAR))
