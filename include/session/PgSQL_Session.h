@@ -176,6 +176,14 @@ private:
 	bool apply_rules(std::string_view sql);
 	void plan_and_start(std::string_view sql);
 
+	// ---- _Poisoned ----
+	void answer_poisoned(Statement_Kind kind);
+	void answer_poisoned_batch();
+	void refuse_poisoned(Statement_Kind kind);
+	bool ends_poisoned(Statement_Kind kind) const;
+	void end_poisoned_transaction();
+	int append_poisoned_answers(std::string& out);
+
 	// ---- _Extended ----
 	bool begin_extended();
 	bool continue_extended();
@@ -188,8 +196,7 @@ private:
 	bool translate_describe(const Frame& frame, std::string& out);
 	bool translate_execute(const Frame& frame, std::string_view raw, std::string& out);
 	bool translate_close(const Frame& frame, std::string& out);
-	bool answer_poisoned(Statement_Kind kind);
-	bool answer_poisoned_batch();
+	Prepared_Statement_Ptr learn_statement(const Parse_View& view);
 	Statement_Analysis_Ptr open_batch(const Statement_Analysis_Ptr& chosen) const;
 	const Prepared_Statement_Ptr* find_statement(std::string_view name) const;
 	std::string_view batch_text() const;

@@ -87,22 +87,11 @@ bool PgSQL_Session::begin_extended() {
 		return false;
 	}
 	if (poisoned_) {
-		if (answer_poisoned_batch()) {
-			return state_ != Session_State::ended;
-		}
+		answer_poisoned_batch();
+		return state_ != Session_State::ended;
 	}
 	plan_and_start(request_.analysis->digest_text.empty() ? std::string_view() : batch_text());
 	return state_ != Session_State::ended;
-}
-
-// As answer_poisoned(); the batch's own Sync is answered with the error.
-bool PgSQL_Session::answer_poisoned_batch() {
-	request_.sync_sent = !request_.open;
-	const bool answered = answer_poisoned(request_.statement->kind);
-	if (!answered) {
-		request_.sync_sent = false;
-	}
-	return answered;
 }
 
 // More messages of a request that was sent without Sync.
@@ -301,20 +290,32 @@ void PgSQL_Session::queue_local(Operation_Kind kind) {
 	queue(kind).local = true;
 }
 
+// From now on the client's name stands for this statement.
+Prepared_Statement_Ptr PgSQL_Session::learn_statement(const Parse_View& view) {
+	const Statement_Analysis_Ptr analysis =
+	    worker_.queries.analyse(view.sql, standard_conforming_strings_);
+	if (!view.statement.empty()) {
+		const Prepared_Statement_Ptr statement =
+		    worker_.statements.get(view.sql, view.parameter_types.wire(), analysis);
+		statements_[std::string(view.statement)] = statement;
+		return statement;
+	}
+	auto statement = std::make_shared<Prepared_Statement>();
+	statement->sql = view.sql;
+	statement->parameter_types = view.parameter_types.wire();
+	statement->analysis = analysis;
+	unnamed_ = std::move(statement);
+	unnamed_id_ = worker_.statements.next_unnamed_id();
+	return unnamed_;
+}
+
 bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	Parse_View view;
 	if (!parse(frame.body, view)) {
 		return false;
 	}
-	const Statement_Analysis_Ptr analysis =
-	    worker_.queries.analyse(view.sql, standard_conforming_strings_);
 	if (view.statement.empty()) {
-		auto statement = std::make_shared<Prepared_Statement>();
-		statement->sql = view.sql;
-		statement->parameter_types = view.parameter_types.wire();
-		statement->analysis = analysis;
-		unnamed_ = std::move(statement);
-		unnamed_id_ = worker_.statements.next_unnamed_id();
+		learn_statement(view);
 		append_parse(out, {}, view.sql, view.parameter_types);
 		queue(Operation_Kind::parse).unnamed_id = unnamed_id_;
 		return true;
@@ -330,9 +331,7 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		operation.client_name = name;
 		return true;
 	}
-	const Prepared_Statement_Ptr statement =
-	    worker_.statements.get(view.sql, view.parameter_types.wire(), analysis);
-	statements_[name] = statement;
+	const Prepared_Statement_Ptr statement = learn_statement(view);
 	if (backend_->backend_state.statements.contains(statement->id) ||
 	    is_parse_queued(statement->id)) {
 		queue_local(Operation_Kind::parse);

@@ -62,10 +62,12 @@ void PgSQL_Session::begin_simple(const Frame& frame) {
 	}
 	request_.analysis = worker_.queries.analyse(query.sql, standard_conforming_strings_);
 	request_.statement = &request_.analysis->statement;
-	if (poisoned_ || is_proxy_statement(*request_.statement)) {
-		if (answer_locally(*request_.statement)) {
-			return;
-		}
+	if (poisoned_) {
+		answer_poisoned(request_.statement->kind);
+		return;
+	}
+	if (is_proxy_statement(*request_.statement) && answer_locally(*request_.statement)) {
+		return;
 	}
 	plan_and_start(query.sql);
 }
@@ -79,7 +81,8 @@ void PgSQL_Session::begin_function_call(const Frame& frame) {
 	request_end_ = in_begin_ + frame.size;
 	request_.analysis = unknown;
 	request_.statement = &unknown->statement;
-	if (poisoned_ && answer_locally(*request_.statement)) {
+	if (poisoned_) {
+		answer_poisoned(request_.statement->kind);
 		return;
 	}
 	plan_and_start({});
@@ -108,45 +111,8 @@ void PgSQL_Session::complete_locally(std::string_view tag) {
 	send_to_client(out);
 }
 
-// The server of the open transaction is gone: as in a failed transaction, only its end is accepted
-// (pgsql-preserve_client_on_broken_backend_in_tx). A client that has not been told yet is told now,
-// by an error even for COMMIT: its work is lost.
-bool PgSQL_Session::answer_poisoned(Statement_Kind kind) {
-	const bool commits = kind == Statement_Kind::commit;
-	const bool ends = commits || kind == Statement_Kind::rollback;
-	const bool told = poison_told_;
-	poison_told_ = true;
-	if (ends) {
-		poisoned_ = false;
-		transaction_status_ = 'I';
-		wanted_ = committed_;
-		sets_in_transaction_ = false;
-		worker_.counters.add(Counter::pgsql_tx_poisoned_recovered_total);
-	} else {
-		worker_.counters.add(Counter::pgsql_tx_poisoned_rejected_statements_total);
-	}
-	if (commits && !told) {
-		answer_error(make_error("08006", "the connection to the server was lost during the "
-		                                 "transaction, which is rolled back"));
-	} else if (!ends) {
-		answer_error(told ? make_error("25P02", "current transaction is aborted, commands ignored "
-		                                        "until end of transaction block")
-		                  : make_error("08006", "the connection to the server was lost during the "
-		                                        "transaction; commands are ignored until end of "
-		                                        "transaction block"));
-	} else if (request_.kind == Request_Kind::extended) {
-		return false; // a fresh connection answers it, with a warning
-	} else {
-		complete_locally("ROLLBACK");
-	}
-	return true;
-}
-
 // Statements that no server sees. False: it is not one of them.
 bool PgSQL_Session::answer_locally(const Statement_Class& statement) {
-	if (poisoned_) {
-		return answer_poisoned(statement.kind);
-	}
 	if (statement.kind == Statement_Kind::show) {
 		return answer_show(statement);
 	}

@@ -248,6 +248,48 @@ def test_backend_that_dies_in_a_transaction_is_a_clear_error():
 		equal(session.scalar('select 1'), '1')
 
 
+def _lose_the_server_in_a_transaction(session):
+	session.sql('begin; create temp table lost_work (i int)')
+	CLUSTER.primary.sql("select pg_terminate_backend(pid) from pg_stat_activity where"
+		" usename = 'app' and state like 'idle in transaction%'")
+	eventually(lambda: CLUSTER.primary.scalar("select count(*) from pg_stat_activity where"
+		" usename = 'app' and state like 'idle in transaction%'") == '0', what='the session lost')
+
+
+def test_commit_of_lost_work_never_looks_like_one():
+	with PROXY.session() as session:
+		# Nobody has told the client: COMMIT does, in both protocols.
+		for commit in (session.sql, session.extended):
+			_lose_the_server_in_a_transaction(session)
+			expect_error('08006', commit, 'commit')
+			equal(session.scalar('select 1'), '1')
+		# The client knows: COMMIT ends the block as it ends a failed transaction.
+		_lose_the_server_in_a_transaction(session)
+		expect_error('08006', session.extended, 'select 1')
+		expect_error('25P02', session.extended, 'select 1')
+		expect_error('25P02', session.sql, 'select 1')
+		session.send(wire.parse('commit', 'c') + wire.describe('S', 'c') + wire.sync())
+		messages = session.read_ready()
+		equal([k for k, _ in messages], ['1', 't', 'n', 'Z'])
+		equal(messages[-1][1], b'E')
+		session.send(wire.bind((), 'c') + wire.describe('P') + wire.execute() + wire.sync())
+		messages = session.read_ready()
+		equal([k for k, _ in messages], ['2', 'n', 'C', 'Z'])
+		equal((messages[2][1], messages[-1][1]), (b'ROLLBACK\0', b'I'))
+		# The statement got its name while no server was there; it works with one.
+		session.sql('begin')
+		session.send(wire.bind((), 'c') + wire.execute() + wire.sync())
+		equal([b for k, b in session.read_ready() if k == 'C'], [b'COMMIT\0'])
+		# A batch that goes on behind the end of the block is refused as a whole.
+		_lose_the_server_in_a_transaction(session)
+		expect_error('08006', session.sql, 'select 1')
+		session.send(wire.parse('rollback') + wire.bind() + wire.execute() + wire.parse('select 1') +
+			wire.bind() + wire.execute() + wire.sync())
+		equal([k for k, _ in session.read_ready()], ['E', 'Z'])
+		equal(session.sql('rollback').tag, 'ROLLBACK')
+		equal(session.scalar('select 1'), '1')
+
+
 def test_extended_protocol_passes_through():
 	with PROXY.session() as session:
 		result = session.extended('select $1::int + $2::int', (40, 2))
