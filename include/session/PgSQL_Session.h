@@ -100,7 +100,7 @@ public:
 	// Looks at every deadline of the session; called about when wake_by() asked, and each second.
 	void on_deadline();
 	// A cancel request for this session: true when `key` is ours.
-	bool cancel(std::string_view key);
+	bool cancel(std::string_view key, const Cancel_Ticket_Ptr& ticket);
 	void kill();
 	// The proxy goes down: an idle session ends, another one after its transaction.
 	void shut_down();
@@ -275,7 +275,10 @@ private:
 	void note_savepoint(const Statement_Class& statement);
 
 	// ---- _Cancel ----
-	void cancel_statement();
+	void cancel_statement(const Cancel_Ticket_Ptr& ticket);
+	bool cancel_pending() const;
+	void watch_cancel();
+	void end_cancel_request();
 
 	// ---- _Retry ----
 	bool may_retry() const;
@@ -339,7 +342,8 @@ private:
 
 	// Server side.
 	std::unique_ptr<PgSQL_Connection> backend_;
-	std::shared_ptr<std::atomic<bool>> cancel_done_;
+	Cancel_Ticket_Ptr cancel_; // of the last cancel that was sent to backend_, or of this request
+	int64_t cancel_since_us_ = 0;
 	Server_Ptr parked_at_;
 	std::string last_connect_error_;
 	mutable Identity identity_;

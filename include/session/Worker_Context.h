@@ -13,6 +13,7 @@
 #include "pool/Reader_Selection.h"
 #include "pool/Thread_Conn_Cache.h"
 #include "prepared/PgSQL_STMT_Manager.h"
+#include "session/Cancel_Ticket.h"
 #include "session/Route_Counters.h"
 #include "stats/Worker_Counters.h"
 
@@ -46,14 +47,14 @@ public:
 	virtual void forget_parked(PgSQL_Session& session) = 0;
 	virtual Pool_Waiter_Sink& waiter_sink() = 0;
 	// A client's CancelRequest: every worker looks for the session.
-	virtual void broadcast_cancel(uint32_t pid, const std::string& key) = 0;
-	// Sends a cancel to a server from a thread that may block; `done` becomes true when the
-	// server has closed the cancel's connection, or after its time limit.
-	virtual void send_cancel(PgSQL_Connection::Cancel_Target target,
-	                         std::shared_ptr<std::atomic<bool>> done) = 0;
-	// Keeps a connection until `done`, then pools it: a cancel for it is still on its way.
+	virtual void broadcast_cancel(uint32_t pid, const std::string& key,
+	                              const Cancel_Ticket_Ptr& ticket) = 0;
+	// Sends a cancel to a server from a thread that may block; the ticket tells the outcome.
+	virtual void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) = 0;
+	// Keeps a connection until the ticket is settled, then pools it; without a ticket it is closed
+	// at the end of the pass.
 	virtual void hold_until(std::unique_ptr<PgSQL_Connection> connection,
-	                        std::shared_ptr<std::atomic<bool>> done) = 0;
+	                        Cancel_Ticket_Ptr ticket) = 0;
 	// on_deadline() of the session is to run at about this monotonic time.
 	virtual void wake_by(PgSQL_Session& session, int64_t deadline_us) = 0;
 	// A server connection failed at the connection level: the monitor looks at once.

@@ -5,6 +5,7 @@
 
 #include "backend/PgSQL_Connection.h"
 #include "base/Mutex.h"
+#include "session/Cancel_Ticket.h"
 
 #include <atomic>
 #include <deque>
@@ -24,17 +25,18 @@ public:
 	Cancel_Sender(const Cancel_Sender&) = delete;
 	Cancel_Sender& operator=(const Cancel_Sender&) = delete;
 
-	// Any thread. `done` becomes true when the server closed the cancel's connection (it has acted
-	// by then), at the time limit, or at once when the queue is full.
-	void send(PgSQL_Connection::Cancel_Target target, std::shared_ptr<std::atomic<bool>> done);
+	// Any thread. The ticket is settled when the server has closed the cancel's connection (it has
+	// acted by then), uncertain at the time limit, or at once when the queue is full.
+	void send(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket);
 
 private:
 	struct Job {
 		PgSQL_Connection::Cancel_Target target;
-		std::shared_ptr<std::atomic<bool>> done;
+		Cancel_Ticket_Ptr ticket;
 	};
 	void run();
-	static void perform(const PgSQL_Connection::Cancel_Target& target);
+	// True: the server has closed the connection.
+	static bool perform(const PgSQL_Connection::Cancel_Target& target);
 
 	Mutex mutex_{Lock_Rank::mailbox};
 	Cond_Var wake_;

@@ -85,11 +85,11 @@ private:
 	void note_parked(PgSQL_Session& session, Server_Ptr server) override;
 	void forget_parked(PgSQL_Session& session) override;
 	Pool_Waiter_Sink& waiter_sink() override { return mailbox_; }
-	void broadcast_cancel(uint32_t pid, const std::string& key) override;
-	void send_cancel(PgSQL_Connection::Cancel_Target target,
-	                 std::shared_ptr<std::atomic<bool>> done) override;
+	void broadcast_cancel(uint32_t pid, const std::string& key,
+	                      const Cancel_Ticket_Ptr& ticket) override;
+	void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) override;
 	void hold_until(std::unique_ptr<PgSQL_Connection> connection,
-	                std::shared_ptr<std::atomic<bool>> done) override;
+	                Cancel_Ticket_Ptr ticket) override;
 	void wake_by(PgSQL_Session& session, int64_t deadline_us) override;
 	void report_server_failure(const PgSQL_SrvC& server) override;
 
@@ -111,7 +111,7 @@ private:
 	// A connection that must not be used yet, or is to be closed after the pass.
 	struct Held {
 		std::unique_ptr<PgSQL_Connection> connection;
-		std::shared_ptr<std::atomic<bool>> done; // null: close
+		Cancel_Ticket_Ptr ticket; // null: close
 		int64_t since_us = 0;
 	};
 	struct Deadline {

@@ -7,6 +7,7 @@
 #include "net/Event_Loop.h"
 #include "pool/Hostgroup_View.h"
 #include "pool/PgSQL_SrvC.h"
+#include "session/Cancel_Ticket.h"
 
 #include <cstdint>
 #include <functional>
@@ -29,13 +30,14 @@ public:
 	struct Cancel {
 		uint32_t pid = 0;
 		std::string key;
+		Cancel_Ticket_Ptr ticket;
 	};
 	using Task = std::function<void(PgSQL_Thread&)>;
 
 	// All from any thread. Deliveries and reclaims are bounded by the connections there are,
 	// cancels by the clients', tasks by the admin's one statement at a time.
 	void deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) override;
-	void post_cancel(uint32_t pid, std::string key);
+	void post_cancel(Cancel cancel);
 	// Somebody waits for this server: give back idle connections to it.
 	void post_reclaim(Server_Ptr server);
 	void post_task(Task task);

@@ -173,7 +173,7 @@ void PgSQL_Session::end(Session_End how) {
 		const bool running = state_ == processing_statement || state_ == replica_with_wait;
 		if (running && worker_.config->kill_backend_connection_when_disconnect) {
 			worker_.services.send_cancel(backend_->cancel_target(),
-			                             std::make_shared<std::atomic<bool>>(false));
+			                             std::make_shared<Cancel_Ticket>());
 		}
 		discard_backend();
 	}
@@ -261,8 +261,9 @@ void PgSQL_Session::process_input() {
 		while (state_ == connecting_client && process_startup()) {
 		}
 	}
-	while (state_ == waiting_client_data && dispatch_frame()) {
+	while (state_ == waiting_client_data && !cancel_pending() && dispatch_frame()) {
 	}
+	watch_cancel();
 	if (request_.kind != Request_Kind::none && state_ != ended) {
 		if (request_.copy_in || request_.copy_left > 0) {
 			forward_copy_data();
@@ -281,8 +282,11 @@ void PgSQL_Session::process_input() {
 
 // The client has sent more than is wanted now.
 bool PgSQL_Session::client_must_wait() const {
-	if (state_ == waiting_client_data || state_ == connecting_client) {
-		return false;
+	if (state_ == connecting_client) {
+		return cancel_ != nullptr;
+	}
+	if (state_ == waiting_client_data) {
+		return cancel_pending() && in_.size() - in_begin_ > kMaxReadAhead;
 	}
 	if (request_.copy_in || request_.copy_left > 0) {
 		return backend_ != nullptr && backend_->unsent_bytes() > kCopyHighWater;
@@ -426,12 +430,15 @@ void PgSQL_Session::release_backend() {
 	}
 	worker_.counters.add(backend_->tainted ? Counter::PgHGM_pgconnpoll_destroy
 	                                       : Counter::PgHGM_pgconnpoll_push);
-	if (cancel_done_ != nullptr && !cancel_done_->load(std::memory_order_acquire)) {
-		worker_.services.hold_until(std::move(backend_), std::move(cancel_done_));
-		cancel_done_.reset();
+	if (cancel_pending()) {
+		worker_.services.hold_until(std::move(backend_), std::move(cancel_));
+		cancel_.reset();
 		return;
 	}
-	cancel_done_.reset();
+	if (cancel_ != nullptr && cancel_->get() != Cancel_State::settled) {
+		backend_->tainted = true; // a late signal would hit the next client
+	}
+	cancel_.reset();
 	backend_->last_pass = worker_.pass;
 	worker_.connections.put(std::move(backend_), worker_.now_us);
 }
@@ -439,7 +446,7 @@ void PgSQL_Session::release_backend() {
 void PgSQL_Session::discard_backend() {
 	worker_.counters.add(Counter::PgHGM_pgconnpoll_destroy);
 	scanner_.reset();
-	cancel_done_.reset();
+	cancel_.reset();
 	// Out of the loop at once: an event of this very pass must not reach a session that has let go.
 	// Closed at the end of the pass: this may be called from inside the connection.
 	backend_->detach();

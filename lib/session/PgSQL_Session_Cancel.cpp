@@ -9,15 +9,38 @@ namespace proxy {
 
 // A cancel for an idle session does nothing (bug bank BB-148); for a waiting one it ends the wait;
 // for a running one it goes to the server, whose connection stays reserved until it has arrived.
-bool PgSQL_Session::cancel(std::string_view key) {
+bool PgSQL_Session::cancel(std::string_view key, const Cancel_Ticket_Ptr& ticket) {
 	if (!logged_in_ || key != cancel_key_) {
 		return false;
 	}
-	cancel_statement();
+	cancel_statement(ticket);
 	return true;
 }
 
-void PgSQL_Session::cancel_statement() {
+bool PgSQL_Session::cancel_pending() const {
+	return cancel_ != nullptr && cancel_->get() == Cancel_State::pending &&
+	       worker_.now_us - cancel_since_us_ < kCancelLimitUs;
+}
+
+// A session that keeps its server connection starts nothing there before the cancel has settled.
+void PgSQL_Session::watch_cancel() {
+	if (state_ == Session_State::waiting_client_data && cancel_pending()) {
+		worker_.services.wake_by(*this, worker_.now_us + kCancelPollUs);
+	}
+}
+
+// The connection of a CancelRequest: closed when the cancel has been delivered or is nobody's, as
+// the server does, so that a client that waits for that may send its next statement.
+void PgSQL_Session::end_cancel_request() {
+	const bool nobody_has_it = cancel_.use_count() == 1;
+	if (nobody_has_it || !cancel_pending()) {
+		end(Session_End::cancel_request_served);
+	} else {
+		worker_.services.wake_by(*this, worker_.now_us + kCancelPollUs);
+	}
+}
+
+void PgSQL_Session::cancel_statement(const Cancel_Ticket_Ptr& ticket) {
 	switch (state_) {
 	case Session_State::waiting_server:
 		unpark();
@@ -32,9 +55,10 @@ void PgSQL_Session::cancel_statement() {
 	case Session_State::processing_statement:
 	case Session_State::replica_with_wait:
 		request_.canceled = true;
-		if (cancel_done_ == nullptr || cancel_done_->load(std::memory_order_acquire)) {
-			cancel_done_ = std::make_shared<std::atomic<bool>>(false);
-			worker_.services.send_cancel(backend_->cancel_target(), cancel_done_);
+		if (!cancel_pending()) {
+			cancel_ = ticket;
+			cancel_since_us_ = worker_.now_us;
+			worker_.services.send_cancel(backend_->cancel_target(), cancel_);
 		}
 		return;
 	case Session_State::connecting_client:
@@ -49,11 +73,23 @@ void PgSQL_Session::on_deadline() {
 	const Pgsql_Config& config = *worker_.config;
 	switch (state_) {
 	case Session_State::connecting_client:
-		if (now - started_us_ >= config.connect_timeout_client * kMicrosPerMilli) {
+		if (cancel_ != nullptr) {
+			end_cancel_request();
+		} else if (now - started_us_ >= config.connect_timeout_client * kMicrosPerMilli) {
 			end(Session_End::login_timeout);
 		}
 		return;
 	case Session_State::waiting_client_data: {
+		if (cancel_ != nullptr) {
+			if (!cancel_pending()) {
+				if (backend_ != nullptr && cancel_->get() != Cancel_State::settled) {
+					backend_->tainted = true; // not for the next client
+				}
+				cancel_.reset();
+			}
+			process_input(); // kept back by the cancel
+			return;
+		}
 		const int64_t idle_us = now - last_activity_us_;
 		if (transaction_status_ != 'I' &&
 		    idle_us >= config.max_transaction_idle_time * kMicrosPerMilli) {
@@ -93,12 +129,12 @@ void PgSQL_Session::on_deadline() {
 			// The server's own bound has failed: give the connection up.
 			request_.wait_deadline_us = 0;
 			worker_.services.send_cancel(backend_->cancel_target(),
-			                             std::make_shared<std::atomic<bool>>(false));
+			                             std::make_shared<Cancel_Ticket>());
 			worker_.counters.add(Counter::PolarDB_Wait_Error_Timeout);
 			on_backend_lost("the wait for the replica's position did not end");
 		} else if (now >= request_.query_deadline_us && !request_.timed_out) {
 			request_.timed_out = true;
-			cancel_statement();
+			cancel_statement(std::make_shared<Cancel_Ticket>());
 		}
 		return;
 	case Session_State::ended:

@@ -34,6 +34,9 @@ bool is_local(const std::string& host) {
 
 // One step of the login; false: waits for bytes, or the session has moved on.
 bool PgSQL_Session::process_startup() {
+	if (cancel_ != nullptr) {
+		return false; // this connection has had its say
+	}
 	if (auth_ == nullptr) {
 		const Startup_Packet packet = parse_startup(unread());
 		if (packet.kind == Startup_Kind::incomplete) {
@@ -78,8 +81,12 @@ bool PgSQL_Session::on_startup_packet(const Startup_Packet& packet) {
 		return true;
 	case Startup_Kind::cancel_request:
 		worker_.counters.add(Counter::Cancel_requests);
-		worker_.services.broadcast_cancel(packet.cancel_pid, std::string(packet.cancel_key));
-		end(Session_End::cancel_request_served);
+		cancel_ = std::make_shared<Cancel_Ticket>();
+		worker_.services.broadcast_cancel(packet.cancel_pid, std::string(packet.cancel_key),
+		                                  cancel_);
+		cancel_since_us_ = worker_.now_us;
+		in_begin_ += packet.size;
+		end_cancel_request();
 		return false;
 	case Startup_Kind::startup:
 		if (stream_.is_tls() && stream_.bytes_received() > 0 && !tls_was_asked_ &&

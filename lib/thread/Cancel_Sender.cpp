@@ -71,18 +71,16 @@ Cancel_Sender::~Cancel_Sender() {
 	}
 }
 
-void Cancel_Sender::send(PgSQL_Connection::Cancel_Target target,
-                         std::shared_ptr<std::atomic<bool>> done) {
+void Cancel_Sender::send(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) {
 	{
 		Lock lock(mutex_);
 		if (jobs_.size() < kMaxQueued && !stopping_) {
-			jobs_.push_back({std::move(target), std::move(done)});
+			jobs_.push_back({std::move(target), std::move(ticket)});
 			wake_.notify_all();
 			return;
 		}
 	}
-	// Release: whoever sees it true may reuse the server connection.
-	done->store(true, std::memory_order_release);
+	ticket->set(Cancel_State::uncertain);
 }
 
 void Cancel_Sender::run() {
@@ -99,31 +97,32 @@ void Cancel_Sender::run() {
 			job = std::move(jobs_.front());
 			jobs_.pop_front();
 		}
-		perform(job.target);
-		job.done->store(true, std::memory_order_release);
+		job.ticket->set(perform(job.target) ? Cancel_State::settled : Cancel_State::uncertain);
 	}
 }
 
-void Cancel_Sender::perform(const PgSQL_Connection::Cancel_Target& target) {
+bool Cancel_Sender::perform(const PgSQL_Connection::Cancel_Target& target) {
 	sockaddr_storage storage{};
 	const socklen_t length = fill_address(target, storage);
 	if (length == 0) {
-		return;
+		return false;
 	}
 	const int fd = socket(storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0) {
-		return;
+		return false;
 	}
+	bool closed = false;
 	const int connected = connect(fd, reinterpret_cast<sockaddr*>(&storage), length);
 	if (connected == 0 || (errno == EINPROGRESS && wait_for(fd, POLLOUT))) {
 		std::string packet;
 		append_cancel_request(packet, static_cast<uint32_t>(target.pid), target.key);
 		if (::send(fd, packet.data(), packet.size(), MSG_NOSIGNAL) ==
 		    static_cast<ssize_t>(packet.size())) {
-			wait_for(fd, POLLIN); // the server answers by closing
+			closed = wait_for(fd, POLLIN); // the server answers by closing
 		}
 	}
 	close(fd);
+	return closed;
 }
 
 } // namespace proxy

@@ -211,11 +211,13 @@ void PgSQL_Thread::release_held() {
 	std::vector<Held> held = std::move(held_);
 	held_.clear();
 	for (Held& entry : held) {
-		const bool done = entry.done != nullptr && entry.done->load(std::memory_order_acquire);
+		const Cancel_State state =
+		    entry.ticket == nullptr ? Cancel_State::uncertain : entry.ticket->get();
 		const bool late = context_.now_us - entry.since_us > kHeldLimitUs;
-		if (entry.done != nullptr && !done && !late) {
+		if (state == Cancel_State::pending && !late) {
 			waiting.push_back(std::move(entry));
-		} else if (done && !entry.connection->tainted && !entry.connection->is_stale()) {
+		} else if (state == Cancel_State::settled && !entry.connection->tainted &&
+		           !entry.connection->is_stale()) {
 			connections_.put(std::move(entry.connection), context_.now_us);
 		} else {
 			Thread_Conn_Cache::destroy(std::move(entry.connection));
@@ -244,7 +246,7 @@ void PgSQL_Thread::handle_mail() {
 	}
 	for (const Worker_Mailbox::Cancel& cancel : mail.cancels) {
 		if (PgSQL_Session* session = find(cancel.pid)) {
-			session->cancel(cancel.key);
+			session->cancel(cancel.key, cancel.ticket);
 		}
 	}
 	for (const Server_Ptr& server : mail.reclaims) {
@@ -286,20 +288,20 @@ void PgSQL_Thread::forget_parked(PgSQL_Session& session) {
 	parked_.erase(session.id());
 }
 
-void PgSQL_Thread::broadcast_cancel(uint32_t pid, const std::string& key) {
+void PgSQL_Thread::broadcast_cancel(uint32_t pid, const std::string& key,
+                                    const Cancel_Ticket_Ptr& ticket) {
 	for (Worker_Mailbox* peer : peers_) {
-		peer->post_cancel(pid, key);
+		peer->post_cancel({pid, key, ticket});
 	}
 }
 
-void PgSQL_Thread::send_cancel(PgSQL_Connection::Cancel_Target target,
-                               std::shared_ptr<std::atomic<bool>> done) {
-	shared_.cancels.send(std::move(target), std::move(done));
+void PgSQL_Thread::send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) {
+	shared_.cancels.send(std::move(target), std::move(ticket));
 }
 
 void PgSQL_Thread::hold_until(std::unique_ptr<PgSQL_Connection> connection,
-                              std::shared_ptr<std::atomic<bool>> done) {
-	held_.push_back({std::move(connection), std::move(done), context_.now_us});
+                              Cancel_Ticket_Ptr ticket) {
+	held_.push_back({std::move(connection), std::move(ticket), context_.now_us});
 }
 
 void PgSQL_Thread::wake_by(PgSQL_Session& session, int64_t deadline_us) {

@@ -14,13 +14,13 @@ void Worker_Mailbox::deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> 
 	loop_.wake();
 }
 
-void Worker_Mailbox::post_cancel(uint32_t pid, std::string key) {
+void Worker_Mailbox::post_cancel(Cancel cancel) {
 	{
 		Lock lock(mutex_);
 		if (contents_.cancels.size() >= kMaxCancels) {
 			return;
 		}
-		contents_.cancels.push_back({pid, std::move(key)});
+		contents_.cancels.push_back(std::move(cancel));
 	}
 	loop_.wake();
 }

@@ -3,6 +3,7 @@
 
 	relay = FaultProxy(('127.0.0.1', 5432))     # relay.port is where clients connect
 	relay.delay_ms = 50                         # each chunk waits, both directions
+	relay.delay_end_ms = 500                    # the end of a stream waits, bytes do not
 	relay.rate_bytes = 10000                    # at most so many bytes a second and direction
 	relay.swallow = True                        # accept bytes, deliver nothing
 	relay.refuse = True                         # new connections are reset at once
@@ -34,6 +35,7 @@ class _Way:
 		self.queue = []
 		self.queued = 0
 		self.eof = False
+		self.eof_due = 0.0
 		self.done = False  # the end of the stream has been passed on
 		self.next_send = 0.0
 		self.bytes_left = None
@@ -51,6 +53,7 @@ class FaultProxy:
 	def __init__(self, target, port=0, host='127.0.0.1'):
 		self.target = target
 		self.delay_ms = 0
+		self.delay_end_ms = 0
 		self.rate_bytes = 0
 		self.swallow = False
 		self.refuse = False
@@ -178,6 +181,7 @@ class FaultProxy:
 			return
 		if not data:
 			way.eof = True
+			way.eof_due = time.monotonic() + self.delay_end_ms / 1000.0
 			self._selector.unregister(sock)
 			return
 		if not self.swallow:
@@ -215,7 +219,8 @@ class FaultProxy:
 					if way.bytes_left <= 0:
 						self._drop(pair, reset=True)
 						return
-			if way.eof and not way.queue and not pair.dead:
+			ended = way.eof and not way.queue and time.monotonic() >= way.eof_due
+			if ended and not pair.dead:
 				way.eof = False
 				try:
 					way.sink.shutdown(socket.SHUT_WR)

@@ -7,6 +7,8 @@ import sys
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import runner  # noqa: E402
 from checks import equal  # noqa: E402
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../fault'))
+from fault_proxy import FaultProxy  # noqa: E402
 from cluster import Cluster, Proxy, Wire, eventually, wire  # noqa: E402
 
 CLUSTER = PROXY = None
@@ -57,6 +59,60 @@ def test_cancel_in_a_transaction_fails_it_only():
 	session.sql('rollback')
 	equal(session.scalar('select 1'), '1')
 	session.close()
+
+
+def test_cancel_never_reaches_the_next_statement():
+	# PostgreSQL signals twice before it closes a cancel's connection, and the first signal may be
+	# answered before the second is sent. The session keeps its backend: the next statement is its.
+	with PROXY.session() as session:
+		for i in range(100):
+			session.sql('begin')
+			_start(session, 'mark-next-%d-a' % i)
+			canceller = Wire(PROXY.address)
+			canceller.send(wire.cancel_request(session.pid, session.key))
+			errors = [wire.error_fields(b)['C'] for k, b in session.read_ready(10) if k == 'E']
+			equal(errors, ['57014'])
+			equal(session.sql('rollback').tag, 'ROLLBACK')
+			equal(session.scalar('select %d' % i), str(i))
+			assert canceller.closed_by_peer()
+			canceller.close(polite=False)
+
+
+def test_nothing_runs_before_the_cancel_has_settled():
+	# The relay passes the cancel on at once and tells its end late: the server is said to be at it.
+	relay = FaultProxy(CLUSTER.primary.address)
+	with Proxy(CLUSTER, servers=[{'address': '127.0.0.1', 'port': relay.port, 'hostgroup': 10}],
+			pair=None, wait_roles=False, name='relayed') as proxy, proxy.session() as session:
+		for statement, keeps in (('begin', True), ('select 1', False)):
+			session.sql(statement)
+			_start(session, 'mark-settle')
+			relay.delay_end_ms = 700
+			with Wire(proxy.address) as canceller:
+				began = time.monotonic()
+				canceller.send(wire.cancel_request(session.pid, session.key))
+				_cancelled(session)
+				assert time.monotonic() - began < 0.6, 'the cancel itself was late'
+				before = CLUSTER.primary.backends(user='app')
+				session.sql('rollback')  # on the kept backend, or on another one
+				waited = time.monotonic() - began
+				assert (waited > 0.65) == keeps, (statement, waited)
+				equal(CLUSTER.primary.backends(user='app'), before + (0 if keeps else 1))
+				assert canceller.closed_by_peer()
+				assert time.monotonic() - began > 0.65, 'the canceller was told too early'
+			relay.delay_end_ms = 0
+	relay.close()
+
+
+def test_cancel_connection_stays_until_the_server_has_acted():
+	with PROXY.session() as session:
+		_start(session, 'mark-until')
+		with Wire(PROXY.address) as canceller:
+			canceller.send(wire.cancel_request(session.pid, session.key))
+			# What else comes on it is not listened to.
+			canceller.send(wire.query('select 1') + b'x' * 100000)
+			assert canceller.closed_by_peer()
+		_cancelled(session)
+		equal(session.scalar('select 1'), '1')
 
 
 def test_wrong_key_cancels_nothing():
