@@ -82,6 +82,9 @@ private:
 	bool handshake_done_ = false;
 	bool paused_ = false;
 	bool tls_wants_write_ = false;
+	// OpenSSL holds more than the last read had room for, or the end of the stream: the socket does
+	// not become readable for it.
+	bool tls_more_ = false;
 	std::string out_;
 	size_t out_sent_ = 0;
 	uint64_t bytes_received_ = 0;

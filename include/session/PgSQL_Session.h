@@ -143,6 +143,7 @@ private:
 	void process_input();
 	void drop_consumed_input();
 	bool client_must_wait() const;
+	Frame_Status check_header(size_t at, Frame_Header& header);
 	bool dispatch_frame();
 	std::span<const uint8_t> unread() const;
 	void fatal(Error error, Session_End how);
@@ -187,7 +188,7 @@ private:
 	// ---- _Extended ----
 	bool begin_extended();
 	bool continue_extended();
-	size_t extended_batch_end(size_t from, bool& closed) const;
+	size_t extended_batch_end(size_t from, bool& closed);
 	void classify_extended(size_t from, size_t to);
 	bool translate_extended(size_t from, size_t to, std::string& out);
 	bool translate_frame(const Frame& frame, std::string_view raw, std::string& out);

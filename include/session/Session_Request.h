@@ -35,6 +35,7 @@ struct Operation {
 	bool duplicate_name = false;
 	Prepared_Statement_Ptr statement;
 	uint64_t unnamed_id = 0; // parse of the unnamed statement
+	uint64_t closed_id = 0;  // close of a shared statement, to make room
 	std::string client_name; // parse of a named statement
 };
 

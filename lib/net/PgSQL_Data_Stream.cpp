@@ -54,7 +54,9 @@ void PgSQL_Data_Stream::update_watch() {
 	}
 	const bool writes =
 	    (tls_ != nullptr && !handshake_done_) ? tls_wants_write_ : unsent_bytes() > 0;
-	watcher_.set_events((paused_ ? kIoNone : kIoRead) | (writes ? kIoWrite : kIoNone));
+	// The socket is writable nearly always, so that asking for it brings the next pass here.
+	const bool again = !paused_ && tls_more_;
+	watcher_.set_events((paused_ ? kIoNone : kIoRead) | (writes || again ? kIoWrite : kIoNone));
 }
 
 void PgSQL_Data_Stream::pause_reading(bool paused) {
@@ -125,7 +127,7 @@ void PgSQL_Data_Stream::on_io(int events) {
 			return; // the handler may have ended the session
 		}
 	}
-	if ((events & kIoRead) != 0) {
+	if ((events & kIoRead) != 0 || (!paused_ && tls_more_)) {
 		handler_.on_stream_readable();
 	}
 }
@@ -148,10 +150,13 @@ ssize_t PgSQL_Data_Stream::tls_receive(char* buffer, size_t capacity) {
 			const int reason = SSL_get_error(tls_, received);
 			const bool would_block =
 			    reason == SSL_ERROR_WANT_READ || reason == SSL_ERROR_WANT_WRITE;
+			tls_more_ = got > 0 && !would_block; // the end, for the next call to tell
 			return got > 0 || would_block ? static_cast<ssize_t>(got) : -1;
 		}
 		got += static_cast<size_t>(received);
 	} while (got < capacity && SSL_has_pending(tls_) == 1);
+	// Where the room ended, not what was there.
+	tls_more_ = SSL_has_pending(tls_) == 1;
 	return static_cast<ssize_t>(got);
 }
 
@@ -162,6 +167,7 @@ ssize_t PgSQL_Data_Stream::receive(char* buffer, size_t capacity) {
 	ssize_t got = 0;
 	if (tls_ != nullptr) {
 		got = tls_receive(buffer, capacity);
+		update_watch();
 	} else {
 		got = recv(fd_, buffer, capacity, MSG_DONTWAIT);
 		if (got == 0) {

@@ -309,20 +309,27 @@ void PgSQL_Session::drop_consumed_input() {
 	}
 }
 
+// The header of the client's message at `at`. malformed: it cannot be, or announces more than
+// pgsql-max_allowed_packet, which has ended the session.
+Frame_Status PgSQL_Session::check_header(size_t at, Frame_Header& header) {
+	const std::string_view rest = std::string_view(in_).substr(at);
+	const Frame_Status status = next_header(
+	    {reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength, header);
+	if (status == Frame_Status::malformed) {
+		fatal(make_error("08P01", "invalid message length"), Session_End::protocol_violation);
+	} else if (status == Frame_Status::complete &&
+	           header.size() > static_cast<size_t>(worker_.config->max_allowed_packet)) {
+		fatal(make_error("54000", "Got a packet bigger than 'max_allowed_packet' bytes"),
+		      Session_End::protocol_violation);
+		return Frame_Status::malformed;
+	}
+	return status;
+}
+
 // Takes the next message of an idle client. False: more bytes are needed.
 bool PgSQL_Session::dispatch_frame() {
 	Frame_Header header;
-	const Frame_Status status = next_header(unread(), kMaxFrameLength, header);
-	if (status == Frame_Status::incomplete) {
-		return false;
-	}
-	if (status == Frame_Status::malformed) {
-		fatal(make_error("08P01", "invalid message length"), Session_End::protocol_violation);
-		return false;
-	}
-	if (header.size() > static_cast<size_t>(worker_.config->max_allowed_packet)) {
-		fatal(make_error("54000", "Got a packet bigger than 'max_allowed_packet' bytes"),
-		      Session_End::protocol_violation);
+	if (check_header(in_begin_, header) != Frame_Status::complete) {
 		return false;
 	}
 	if (in_.size() - in_begin_ < header.size()) {
@@ -374,13 +381,15 @@ void PgSQL_Session::send_to_client(std::string_view bytes) {
 	}
 }
 
-// An error of the proxy's own as the answer to the current request; ends the request. In the
-// extended protocol the rest up to Sync is skipped, and Sync is answered.
+// An error of the proxy's own as the answer to the current request; ends the request. When the
+// Sync of an extended batch is still to come, the rest up to it is skipped, and it is answered.
 void PgSQL_Session::answer_error(const Error& error) {
 	worker_.counters.add(Counter::generated_error_packets);
 	std::string out;
 	append_error_response(out, error);
-	const bool needs_sync = request_.kind == Request_Kind::extended && !request_.sync_sent;
+	// A batch that is closed ends here, whether the server has seen its Sync or not: the client
+	// sends no other.
+	const bool needs_sync = request_.kind == Request_Kind::extended && request_.open;
 	in_begin_ = std::max(in_begin_, request_end_);
 	const char status = poisoned_ ? 'E' : transaction_status_;
 	if (needs_sync) {

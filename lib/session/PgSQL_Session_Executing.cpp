@@ -272,7 +272,6 @@ void PgSQL_Session::complete_request() {
 		error.detail = fields.detail;
 		error.hint = fields.hint;
 		backend_->tainted = true;
-		request_.sync_sent = request_.sync_sent || !request_.syncing;
 		if (transaction_status_ == 'I' && pinned_ == 0) {
 			release_backend();
 		}

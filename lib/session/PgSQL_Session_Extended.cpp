@@ -23,20 +23,21 @@ std::string_view frame_bytes(const std::string& buffer, size_t at, const Frame& 
 // ---- batches ----
 
 // End of the batch that starts at `from`: behind Sync, Flush, or a Query. `closed`: the batch ends
-// the request (Sync or Query). 0: it is not there yet.
-size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) const {
+// the request (Sync or Query). 0: it is not there yet, or a message in it has ended the session.
+size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) {
 	size_t at = from;
 	closed = false;
 	while (true) {
-		Frame frame;
-		const std::string_view rest = std::string_view(in_).substr(at);
-		const Frame_Status status = next_frame(
-		    {reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength, frame);
-		if (status != Frame_Status::complete) {
+		Frame_Header frame;
+		const Frame_Status status = check_header(at, frame);
+		if (status == Frame_Status::malformed) {
+			return 0;
+		}
+		if (status == Frame_Status::incomplete || in_.size() - at < frame.size()) {
 			// A long pipeline without Sync goes out in pieces.
 			return at - from > kMaxBatchBytes ? at : 0;
 		}
-		at += frame.size;
+		at += frame.size();
 		switch (frame.type) {
 		case 'S':
 		case 'Q':
@@ -46,7 +47,7 @@ size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) const {
 		case 'H':
 			return at;
 		case 'X':
-			return at - frame.size > from ? at - frame.size : 0;
+			return at - frame.size() > from ? at - frame.size() : 0;
 		default:
 			break;
 		}
@@ -337,6 +338,7 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		queue_local(Operation_Kind::parse);
 		return true;
 	}
+	evict_statement(out);
 	append_parse(out, statement->name, view.sql, view.parameter_types);
 	Operation& operation = queue(Operation_Kind::parse);
 	operation.statement = statement;
@@ -373,11 +375,17 @@ void PgSQL_Session::ensure_statement(const Prepared_Statement_Ptr& statement, st
 	operation.statement = statement;
 }
 
-// Closes the statement that was not used for longest when the connection holds as many as
-// pgsql-max_stmts_per_connection.
+// Makes room for one statement more: closes the one that was not used for longest when the
+// connection holds, and will hold, as many as pgsql-max_stmts_per_connection.
 void PgSQL_Session::evict_statement(std::string& out) {
 	auto& held = backend_->backend_state.statements;
-	if (held.size() < static_cast<size_t>(worker_.config->max_stmts_per_connection)) {
+	const auto pending = std::count_if(
+	    request_.operations.begin() + static_cast<std::ptrdiff_t>(request_.next_operation),
+	    request_.operations.end(), [](const Operation& operation) {
+		    return operation.kind == Operation_Kind::parse && operation.statement != nullptr;
+	    });
+	if (held.empty() || held.size() + static_cast<size_t>(pending) <
+	                        static_cast<size_t>(worker_.config->max_stmts_per_connection)) {
 		return;
 	}
 	const auto oldest =
@@ -386,7 +394,9 @@ void PgSQL_Session::evict_statement(std::string& out) {
 	    });
 	append_close(out, Target_Kind::statement,
 	             std::string(kStatementPrefix) + std::to_string(oldest->first));
-	queue(Operation_Kind::close).hidden = true;
+	Operation& operation = queue(Operation_Kind::close);
+	operation.hidden = true;
+	operation.closed_id = oldest->first;
 	held.erase(oldest);
 }
 

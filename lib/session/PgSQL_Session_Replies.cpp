@@ -278,8 +278,8 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	return Message_Fate::forward;
 }
 
-// After an error the server skips to Sync: nothing queued before it is answered, and statements
-// whose Parse was not confirmed do not exist.
+// After an error the server skips to Sync: nothing queued before it is answered. Statements whose
+// Parse was not confirmed do not exist, and those whose Close was not are still there.
 void PgSQL_Session::forget_unconfirmed_parses() {
 	while (request_.has_operation()) {
 		Operation& operation = request_.front();
@@ -295,6 +295,10 @@ void PgSQL_Session::forget_unconfirmed_parses() {
 			// Skipped like the rest: the request goes on to the client's Sync.
 			request_.sync_sent = false;
 			request_.open = true;
+		}
+		if (operation.closed_id != 0 && backend_ != nullptr) {
+			// Least recently used, as it was: it goes first when room is needed again.
+			backend_->backend_state.statements.emplace(operation.closed_id, 0);
 		}
 		if (operation.kind == Operation_Kind::parse && !operation.hidden) {
 			if (operation.unnamed_id != 0 && operation.unnamed_id == unnamed_id_) {
