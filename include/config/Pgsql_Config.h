@@ -5,9 +5,11 @@
 // A default-constructed value holds the defaults.
 #pragma once
 
+#include "config/Config_Rows.h"
 #include "config/Polardb_Policy.h"
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 namespace proxy {
@@ -28,5 +30,8 @@ struct Pgsql_Config {
 	// build_pgsql_config(); agrees with the defaults when default-constructed.
 	Polardb_Policy policy;
 };
+
+// TLS towards a server without a row of its own in pgsql_servers_ssl_params: pgsql-ssl_p2s_*.
+std::shared_ptr<const Server_Ssl_Params_Row> default_ssl_params(const Pgsql_Config& config);
 
 } // namespace proxy

@@ -374,4 +374,14 @@ Result<void> check_listeners(const Pgsql_Config& pgsql, const Admin_Config& admi
 	return {};
 }
 
+std::shared_ptr<const Server_Ssl_Params_Row> default_ssl_params(const Pgsql_Config& config) {
+	auto params = std::make_shared<Server_Ssl_Params_Row>();
+	params->ssl_ca = config.ssl_p2s_ca;
+	params->ssl_cert = config.ssl_p2s_cert;
+	params->ssl_key = config.ssl_p2s_key;
+	params->ssl_crl = config.ssl_p2s_crl;
+	params->ssl_crlpath = config.ssl_p2s_crlpath;
+	return params;
+}
+
 } // namespace proxy

@@ -97,13 +97,7 @@ Connect_Request Server_Watch::request(Proxy_Protocol protocol) const {
 		request.ssl =
 		    context_.manager.ssl_params(server_.hostname, server_.port, config.monitor_username);
 		if (request.ssl == nullptr) {
-			auto global = std::make_shared<Server_Ssl_Params_Row>();
-			global->ssl_ca = config.ssl_p2s_ca;
-			global->ssl_cert = config.ssl_p2s_cert;
-			global->ssl_key = config.ssl_p2s_key;
-			global->ssl_crl = config.ssl_p2s_crl;
-			global->ssl_crlpath = config.ssl_p2s_crlpath;
-			request.ssl = std::move(global);
+			request.ssl = default_ssl_params(config);
 		}
 	}
 	// Who we say we are: what is configured, else our own end of the main connection.

@@ -154,7 +154,7 @@ void PgSQL_Session::check_invariants() const {
 		case waiting_server:
 			break;
 		}
-		PROXY_DCHECK(in_begin_ <= request_end_ || request_end_ == 0); // 4
+		PROXY_DCHECK(in_begin_ <= request_end_ || request_.kind == Request_Kind::none); // 4
 		PROXY_DCHECK(request_end_ <= in_.size());
 	}
 }

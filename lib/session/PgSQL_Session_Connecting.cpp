@@ -242,6 +242,9 @@ Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) con
 	request.use_ssl = server.use_ssl.load(std::memory_order_relaxed) != 0;
 	if (request.use_ssl) {
 		request.ssl = worker_.hostgroups.ssl_params(server.hostname, server.port, username_);
+		if (request.ssl == nullptr) {
+			request.ssl = default_ssl_params(*worker_.config);
+		}
 	}
 	request.protocol = protocol_for(server);
 	request.identity_host = identity().host;
