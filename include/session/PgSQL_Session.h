@@ -201,9 +201,8 @@ private:
 	Statement_Analysis_Ptr open_batch(const Statement_Analysis_Ptr& chosen) const;
 	const Prepared_Statement_Ptr* find_statement(std::string_view name) const;
 	std::string_view batch_text() const;
-	Operation& queue(Operation_Kind kind);
+	void queue(Operation operation);
 	void queue_local(Operation_Kind kind);
-	bool is_parse_queued(uint64_t statement_id) const;
 	void evict_statement(std::string& out);
 	void ensure_statement(const Prepared_Statement_Ptr& statement, std::string& out);
 	void ensure_unnamed(std::string& out);

@@ -3,41 +3,16 @@
 #pragma once
 
 #include "classify/Query_Processor.h"
-#include "prepared/PgSQL_STMT_Manager.h"
 #include "route/Route_Plan.h"
+#include "session/Operation_Queue.h"
 
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace proxy {
 
 enum class Request_Kind : uint8_t { none, simple, extended, function_call };
-
-// One message whose answer is outstanding, in the order of the answers.
-enum class Operation_Kind : uint8_t {
-	parse,
-	bind,
-	describe,
-	execute,
-	close,
-	sync,
-	query,    // a Query (or FunctionCall) behind extended messages without a Sync
-	copy_end, // CopyDone or CopyFail sent along with the batch
-};
-
-struct Operation {
-	Operation_Kind kind = Operation_Kind::sync;
-	bool hidden = false; // the proxy's own: its answer is not for the client
-	bool local = false;  // not sent to the server: the proxy answers when its turn comes
-	// The server's "already exists" is to be reworded with the client's name.
-	bool duplicate_name = false;
-	Prepared_Statement_Ptr statement;
-	uint64_t unnamed_id = 0; // parse of the unnamed statement
-	uint64_t closed_id = 0;  // close of a shared statement, to make room
-	std::string client_name; // parse of a named statement
-};
 
 // What is set back to its defaults between two requests by one assignment: no memory of its own.
 struct Request_Progress {
@@ -75,7 +50,6 @@ struct Request_Progress {
 	size_t copy_left = 0; // bytes of the client's message under way to the server
 	uint64_t rows_sent = 0;
 	uint64_t rows_affected = 0;
-	size_t next_operation = 0;
 };
 
 struct Session_Request : Request_Progress {
@@ -85,12 +59,12 @@ struct Session_Request : Request_Progress {
 	std::string hidden_error;  // ErrorResponse body of a hidden statement
 	std::string fatal_error;   // body of a FATAL ErrorResponse: the connection closes next
 	std::string pending_local; // types of local answers due behind the current message: '1', '3'
-	std::vector<Operation> operations;
+	Operation_Queue operations;
 
-	bool has_operation() const { return next_operation < operations.size(); }
-	Operation& front() { return operations[next_operation]; }
+	bool has_operation() const { return !operations.empty(); }
+	Operation& front() { return operations.front(); }
 
-	// Ready for the next request; keeps the memory of strings and of the vector.
+	// Ready for the next request; keeps the memory of strings and of the queue.
 	void clear() {
 		static_cast<Request_Progress&>(*this) = Request_Progress{};
 		analysis.reset();

@@ -61,8 +61,10 @@ constexpr size_t kMaxReadAhead = 256 * 1024;
 constexpr size_t kKeptInputBytes = 2 * 1024;
 // Consumed input in front of the rest is moved away when it is this much.
 constexpr size_t kCompactBytes = 64 * 1024;
-// Bytes waiting for a slow server in a COPY: above this the client is not read.
+// Bytes waiting for a slow server in a COPY or a pipeline: above this the client is not read.
 constexpr size_t kCopyHighWater = 256 * 1024;
+// Messages of a pipeline whose answers are outstanding: likewise.
+constexpr size_t kMaxOutstanding = 64 * 1024;
 // Output waiting for a slow client: above the first the server is not read, below the second it
 // is read again.
 constexpr size_t kHighWater = 512 * 1024;
@@ -288,10 +290,14 @@ bool PgSQL_Session::client_must_wait() const {
 	if (state_ == waiting_client_data) {
 		return cancel_pending() && in_.size() - in_begin_ > kMaxReadAhead;
 	}
-	if (request_.copy_in || request_.copy_left > 0) {
-		return backend_ != nullptr && backend_->unsent_bytes() > kCopyHighWater;
+	const bool copies = request_.copy_in || request_.copy_left > 0;
+	const bool running = state_ == processing_statement || state_ == replica_with_wait;
+	if (copies || (request_.open && running)) {
+		// What comes in is passed on at once.
+		return backend_ != nullptr && (backend_->unsent_bytes() > kCopyHighWater ||
+		                               request_.operations.size() > kMaxOutstanding);
 	}
-	return !request_.open && in_.size() - std::max(request_end_, in_begin_) > kMaxReadAhead;
+	return in_.size() - std::max(request_end_, in_begin_) > kMaxReadAhead;
 }
 
 void PgSQL_Session::drop_consumed_input() {
@@ -421,7 +427,7 @@ void PgSQL_Session::check_backpressure() {
 }
 
 void PgSQL_Session::on_backend_drained(PgSQL_Connection&) {
-	if (request_.copy_in) {
+	if (request_.copy_in || request_.open) {
 		stream_.pause_reading(false);
 		process_input();
 	}

@@ -23,7 +23,6 @@ void PgSQL_Session::dispatch() {
 	std::string& out = worker_.send_buffer;
 	out.clear();
 	request_.operations.clear();
-	request_.next_operation = 0;
 	request_.hidden_commands = 0;
 	request_.excluded = nullptr;
 	backend_->set_busy();
@@ -180,7 +179,7 @@ void PgSQL_Session::append_wait_extended(std::string& out) {
 			Operation operation;
 			operation.kind = kind;
 			operation.hidden = true;
-			request_.operations.push_back(std::move(operation));
+			request_.operations.push(std::move(operation));
 		}
 	}
 }
@@ -223,7 +222,8 @@ void PgSQL_Session::on_backend_readable(PgSQL_Connection& connection) {
 			break;
 		}
 	}
-	if (request_.copy_in || (request_.open && request_end_ < in_.size())) {
+	if (request_.copy_in ||
+	    (request_.open && (request_end_ < in_.size() || stream_.reading_paused()))) {
 		process_input();
 	}
 }

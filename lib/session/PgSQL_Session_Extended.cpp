@@ -252,13 +252,13 @@ bool PgSQL_Session::translate_frame(const Frame& frame, std::string_view raw, st
 		return true;
 	case 'S':
 		request_.sync_sent = true;
-		queue(Operation_Kind::sync);
+		queue({.kind = Operation_Kind::sync});
 		out.append(raw);
 		return true;
 	case 'Q':
 	case 'F':
 		request_.sync_sent = true;
-		queue(Operation_Kind::query);
+		queue({.kind = Operation_Kind::query});
 		out.append(raw);
 		backend_->backend_state.unnamed_statement = 0;
 		return true;
@@ -267,7 +267,7 @@ bool PgSQL_Session::translate_frame(const Frame& frame, std::string_view raw, st
 		return true;
 	case 'c':
 	case 'f':
-		queue(Operation_Kind::copy_end);
+		queue({.kind = Operation_Kind::copy_end});
 		out.append(raw);
 		return true;
 	default:
@@ -275,11 +275,8 @@ bool PgSQL_Session::translate_frame(const Frame& frame, std::string_view raw, st
 	}
 }
 
-Operation& PgSQL_Session::queue(Operation_Kind kind) {
-	Operation operation;
-	operation.kind = kind;
-	request_.operations.push_back(std::move(operation));
-	return request_.operations.back();
+void PgSQL_Session::queue(Operation operation) {
+	request_.operations.push(std::move(operation));
 }
 
 // A local answer: due at once when nothing is outstanding before it, else in its turn.
@@ -288,7 +285,7 @@ void PgSQL_Session::queue_local(Operation_Kind kind) {
 		request_.pending_local.push_back(kind == Operation_Kind::parse ? '1' : '3');
 		return;
 	}
-	queue(kind).local = true;
+	queue({.kind = kind, .local = true});
 }
 
 // From now on the client's name stands for this statement.
@@ -318,7 +315,7 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	if (view.statement.empty()) {
 		learn_statement(view);
 		append_parse(out, {}, view.sql, view.parameter_types);
-		queue(Operation_Kind::parse).unnamed_id = unnamed_id_;
+		queue({.kind = Operation_Kind::parse, .unnamed_id = unnamed_id_});
 		return true;
 	}
 	const std::string name(view.statement);
@@ -327,34 +324,19 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		// Let the server refuse it, so that its transaction fails as it should.
 		ensure_statement(existing->second, out);
 		append_parse(out, existing->second->name, view.sql, view.parameter_types);
-		Operation& operation = queue(Operation_Kind::parse);
-		operation.duplicate_name = true;
-		operation.client_name = name;
+		queue({.kind = Operation_Kind::parse, .duplicate_name = true, .client_name = name});
 		return true;
 	}
 	const Prepared_Statement_Ptr statement = learn_statement(view);
 	if (backend_->backend_state.statements.contains(statement->id) ||
-	    is_parse_queued(statement->id)) {
+	    request_.operations.parses(statement->id)) {
 		queue_local(Operation_Kind::parse);
 		return true;
 	}
 	evict_statement(out);
 	append_parse(out, statement->name, view.sql, view.parameter_types);
-	Operation& operation = queue(Operation_Kind::parse);
-	operation.statement = statement;
-	operation.client_name = name;
+	queue({.kind = Operation_Kind::parse, .statement = statement, .client_name = name});
 	return true;
-}
-
-bool PgSQL_Session::is_parse_queued(uint64_t statement_id) const {
-	for (size_t i = request_.next_operation; i < request_.operations.size(); ++i) {
-		const Operation& operation = request_.operations[i];
-		if (operation.kind == Operation_Kind::parse && operation.statement != nullptr &&
-		    operation.statement->id == statement_id) {
-			return true;
-		}
-	}
-	return false;
 }
 
 // The server connection has, or gets by a hidden Parse, this statement.
@@ -365,26 +347,19 @@ void PgSQL_Session::ensure_statement(const Prepared_Statement_Ptr& statement, st
 		found->second = ++held.use_counter;
 		return;
 	}
-	if (is_parse_queued(statement->id)) {
+	if (request_.operations.parses(statement->id)) {
 		return;
 	}
 	evict_statement(out);
 	append_parse(out, statement->name, statement->sql, Oid_List(statement->parameter_types));
-	Operation& operation = queue(Operation_Kind::parse);
-	operation.hidden = true;
-	operation.statement = statement;
+	queue({.kind = Operation_Kind::parse, .hidden = true, .statement = statement});
 }
 
 // Makes room for one statement more: closes the one that was not used for longest when the
 // connection holds, and will hold, as many as pgsql-max_stmts_per_connection.
 void PgSQL_Session::evict_statement(std::string& out) {
 	auto& held = backend_->backend_state.statements;
-	const auto pending = std::count_if(
-	    request_.operations.begin() + static_cast<std::ptrdiff_t>(request_.next_operation),
-	    request_.operations.end(), [](const Operation& operation) {
-		    return operation.kind == Operation_Kind::parse && operation.statement != nullptr;
-	    });
-	if (held.empty() || held.size() + static_cast<size_t>(pending) <
+	if (held.empty() || held.size() + request_.operations.shared_parses() <
 	                        static_cast<size_t>(worker_.config->max_stmts_per_connection)) {
 		return;
 	}
@@ -394,20 +369,15 @@ void PgSQL_Session::evict_statement(std::string& out) {
 	    });
 	append_close(out, Target_Kind::statement,
 	             std::string(kStatementPrefix) + std::to_string(oldest->first));
-	Operation& operation = queue(Operation_Kind::close);
-	operation.hidden = true;
-	operation.closed_id = oldest->first;
+	queue({.kind = Operation_Kind::close, .hidden = true, .closed_id = oldest->first});
 	held.erase(oldest);
 }
 
 // The connection's unnamed statement is this session's, or there is none on both sides.
 void PgSQL_Session::ensure_unnamed(std::string& out) {
 	const uint64_t here = backend_->backend_state.unnamed_statement;
-	for (size_t i = request_.next_operation; i < request_.operations.size(); ++i) {
-		if (request_.operations[i].unnamed_id != 0 &&
-		    request_.operations[i].unnamed_id == unnamed_id_) {
-			return; // its Parse is on the way
-		}
+	if (request_.operations.parses_unnamed(unnamed_id_)) {
+		return; // its Parse is on the way
 	}
 	if (unnamed_id_ != 0 && here == unnamed_id_) {
 		return;
@@ -415,14 +385,12 @@ void PgSQL_Session::ensure_unnamed(std::string& out) {
 	if (unnamed_ == nullptr) {
 		// Somebody else's must not be reached: the server is to say that there is none.
 		append_close(out, Target_Kind::statement, {});
-		queue(Operation_Kind::close).hidden = true;
+		queue({.kind = Operation_Kind::close, .hidden = true});
 		backend_->backend_state.unnamed_statement = 0;
 		return;
 	}
 	append_parse(out, {}, unnamed_->sql, Oid_List(unnamed_->parameter_types));
-	Operation& operation = queue(Operation_Kind::parse);
-	operation.hidden = true;
-	operation.unnamed_id = unnamed_id_;
+	queue({.kind = Operation_Kind::parse, .hidden = true, .unnamed_id = unnamed_id_});
 }
 
 bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
@@ -451,7 +419,7 @@ bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
 		portals_[std::string(view.portal)] = statement;
 	}
 	append_bind_renamed(out, view, name);
-	queue(Operation_Kind::bind).statement = statement;
+	queue({.kind = Operation_Kind::bind, .statement = statement});
 	return true;
 }
 
@@ -472,7 +440,7 @@ bool PgSQL_Session::translate_describe(const Frame& frame, std::string& out) {
 		}
 	}
 	append_describe(out, view.kind, name);
-	queue(Operation_Kind::describe);
+	queue({.kind = Operation_Kind::describe});
 	return true;
 }
 
@@ -482,12 +450,13 @@ bool PgSQL_Session::translate_execute(const Frame& frame, std::string_view raw, 
 		return false;
 	}
 	out.append(raw);
-	Operation& operation = queue(Operation_Kind::execute);
+	Operation operation{.kind = Operation_Kind::execute};
 	if (view.portal.empty()) {
 		operation.statement = unnamed_portal_;
 	} else if (const auto found = portals_.find(view.portal); found != portals_.end()) {
 		operation.statement = found->second;
 	}
+	queue(std::move(operation));
 	return true;
 }
 
@@ -519,7 +488,7 @@ bool PgSQL_Session::translate_close(const Frame& frame, std::string& out) {
 		}
 	}
 	append_close(out, view.kind, view.name);
-	queue(Operation_Kind::close);
+	queue({.kind = Operation_Kind::close});
 	return true;
 }
 

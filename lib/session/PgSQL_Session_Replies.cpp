@@ -121,11 +121,11 @@ Message_Fate PgSQL_Session::on_hidden_cycle(char type, std::span<const uint8_t> 
 }
 
 void PgSQL_Session::pop_operation() {
-	++request_.next_operation;
+	request_.operations.pop();
 	while (request_.has_operation() && request_.front().local) {
 		Operation& local = request_.front();
 		request_.pending_local.push_back(local.kind == Operation_Kind::parse ? '1' : '3');
-		++request_.next_operation;
+		request_.operations.pop();
 	}
 }
 
@@ -286,9 +286,8 @@ void PgSQL_Session::forget_unconfirmed_parses() {
 		if (operation.kind == Operation_Kind::sync) {
 			return;
 		}
-		if (operation.kind == Operation_Kind::query &&
-		    request_.operations.size() == request_.next_operation + 1 &&
-		    request_.next_operation == 0) {
+		if (operation.kind == Operation_Kind::query && request_.operations.size() == 1 &&
+		    request_.operations.untouched()) {
 			return; // the Query itself failed: its ReadyForQuery follows
 		}
 		if (operation.kind == Operation_Kind::query) {
@@ -308,7 +307,7 @@ void PgSQL_Session::forget_unconfirmed_parses() {
 				statements_.erase(operation.client_name);
 			}
 		}
-		++request_.next_operation;
+		request_.operations.pop();
 	}
 }
 
@@ -318,16 +317,13 @@ Message_Fate PgSQL_Session::on_copy_in() {
 	if (request_.kind == Request_Kind::extended && request_.has_operation()) {
 		// A Sync sent right behind the Execute is ignored by a server in copy mode; one that
 		// follows the batch's own CopyDone is not.
-		const size_t next = request_.next_operation + 1;
-		if (next < request_.operations.size()) {
-			if (request_.operations[next].kind == Operation_Kind::copy_end) {
-				request_.operations.erase(request_.operations.begin() +
-				                          static_cast<std::ptrdiff_t>(next));
-				request_.copy_in = false;
-			} else if (request_.operations[next].kind == Operation_Kind::sync) {
-				request_.operations.resize(next);
-				request_.sync_sent = false;
-			}
+		const Operation* next = request_.operations.second();
+		if (next != nullptr && next->kind == Operation_Kind::copy_end) {
+			request_.operations.drop_second();
+			request_.copy_in = false;
+		} else if (next != nullptr && next->kind == Operation_Kind::sync) {
+			request_.operations.drop_all_but_front();
+			request_.sync_sent = false;
 		}
 		request_.open = !request_.sync_sent;
 	}
@@ -343,7 +339,7 @@ Message_Fate PgSQL_Session::on_ready(std::span<const uint8_t> body) {
 	const char letter = static_cast<char>(*status);
 	while (request_.has_operation() && request_.front().kind != Operation_Kind::sync &&
 	       request_.front().kind != Operation_Kind::query) {
-		++request_.next_operation;
+		request_.operations.pop();
 	}
 	if (request_.has_operation()) {
 		pop_operation();

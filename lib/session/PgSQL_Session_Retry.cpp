@@ -40,7 +40,6 @@ void PgSQL_Session::retry_elsewhere(Route_Reason reason) {
 	request_.rows_sent = 0;
 	request_.rows_affected = 0;
 	request_.operations.clear();
-	request_.next_operation = 0;
 	request_.pending_local.clear();
 	request_.replaying = true;
 	// A lost connection is tried on another replica once; anything the replica said itself would

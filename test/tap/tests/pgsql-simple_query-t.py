@@ -2,6 +2,7 @@
 """Simple queries: sizes, errors, notices, transactions, and what is left in a session."""
 import os
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
@@ -59,6 +60,53 @@ def test_slow_reader_gets_everything_and_the_proxy_stays_small():
 	rows = sum(1 for k, _ in session.read_ready(60) if k == 'D')
 	equal(rows, 3000)
 	session.close()
+
+
+def _pipeline(session, messages, count):
+	"""Sends count messages without a Sync while the answers are read; the values of the rows."""
+	sender = threading.Thread(target=lambda: session.send(
+		b''.join(messages(i) for i in range(count)) + wire.sync()), daemon=True)
+	began = time.monotonic()
+	sender.start()
+	kinds, values = {}, []
+	for kind, body in session.read_ready(90):
+		kinds[kind] = kinds.get(kind, 0) + 1
+		if kind == 'D':
+			values.append(wire.row_values(body)[0])
+	sender.join(10)
+	return kinds, values, time.monotonic() - began
+
+
+def test_long_pipelines_take_linear_time_and_little_memory():
+	count = 40000
+	with PROXY.session() as session:
+		_pipeline(session, lambda i: wire.parse('select 1') + wire.bind() + wire.execute(), 200)
+		before = PROXY.rss_kb()
+		kinds, values, seconds = _pipeline(session, lambda i: wire.parse("select '%d'" % i) +
+			wire.bind() + wire.execute(), count)
+		equal((kinds['C'], kinds['1'], kinds['2']), (count, count, count))
+		equal(values, [b'%d' % i for i in range(count)])
+		grown = PROXY.rss_kb() - before
+		assert grown < 80 * 1024, 'the proxy grew by %d kB for a pipeline' % grown
+		# The same straight to the server, to know what this machine can do.
+		with CLUSTER.primary.session('app', 'app', 'app-secret') as direct:
+			floor = _pipeline(direct, lambda i: wire.parse("select '%d'" % i) + wire.bind() +
+				wire.execute(), count)[2]
+		assert seconds < 5 + 5 * floor, (seconds, floor)
+		print('%d statements in one pipeline: %.1f s, straight %.1f s, %d kB' % (
+			count, seconds, floor, grown))
+
+
+def test_many_names_in_one_pipeline():
+	with PROXY.session() as session:
+		count = 10000
+		kinds, _, seconds = _pipeline(session, lambda i: wire.parse('select %d' % i, 'n%d' % i), count)
+		equal(kinds['1'], count)
+		assert seconds < 30, seconds
+		session.send(b''.join(wire.bind((), 'n%d' % i) + wire.execute() for i in range(0, count, 7)) +
+			wire.sync())
+		rows = [int(wire.row_values(b)[0]) for k, b in session.read_ready(60) if k == 'D']
+		equal(rows, list(range(0, count, 7)))
 
 
 def test_client_that_never_reads_does_not_hold_others_up():

@@ -1,0 +1,122 @@
+// The messages of an extended batch whose answers are outstanding, in the order of the answers.
+// Plain data of one request. Each call takes constant time, however long the pipeline is, and what
+// is answered takes no memory.
+#pragma once
+
+#include "prepared/PgSQL_STMT_Manager.h"
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace proxy {
+
+// One message whose answer is outstanding.
+enum class Operation_Kind : uint8_t {
+	parse,
+	bind,
+	describe,
+	execute,
+	close,
+	sync,
+	query,    // a Query (or FunctionCall) behind extended messages without a Sync
+	copy_end, // CopyDone or CopyFail sent along with the batch
+};
+
+struct Operation {
+	Operation_Kind kind = Operation_Kind::sync;
+	bool hidden = false; // the proxy's own: its answer is not for the client
+	bool local = false;  // not sent to the server: the proxy answers when its turn comes
+	// The server's "already exists" is to be reworded with the client's name.
+	bool duplicate_name = false;
+	Prepared_Statement_Ptr statement = {};
+	uint64_t unnamed_id = 0;      // parse of the unnamed statement
+	uint64_t closed_id = 0;       // close of a shared statement, to make room
+	std::string client_name = {}; // parse of a named statement
+};
+
+class Operation_Queue {
+public:
+	bool empty() const { return head_ == items_.size(); }
+	size_t size() const { return items_.size() - head_; }
+	Operation& front() { return items_[head_]; }
+	const Operation& front() const { return items_[head_]; }
+	// The one behind front(); nullptr: there is none.
+	const Operation* second() const { return size() > 1 ? &items_[head_ + 1] : nullptr; }
+	// Nothing of this request has been answered or skipped yet.
+	bool untouched() const { return !popped_; }
+
+	// The reference is valid until the next push or pop.
+	Operation& push(Operation operation) {
+		if (operation.kind == Operation_Kind::parse && operation.statement != nullptr) {
+			++shared_parses_[operation.statement->id];
+			++shared_count_;
+		}
+		if (operation.unnamed_id != 0) {
+			last_unnamed_ = operation.unnamed_id;
+		}
+		items_.push_back(std::move(operation));
+		return items_.back();
+	}
+	void pop() {
+		const Operation& gone = items_[head_];
+		if (gone.kind == Operation_Kind::parse && gone.statement != nullptr) {
+			const auto found = shared_parses_.find(gone.statement->id);
+			if (found != shared_parses_.end() && --found->second == 0) {
+				shared_parses_.erase(found);
+			}
+			--shared_count_;
+		}
+		if (gone.unnamed_id == last_unnamed_) {
+			last_unnamed_ = 0;
+		}
+		popped_ = true;
+		++head_;
+		if (head_ >= kCompactAt && head_ * 2 >= items_.size()) {
+			items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
+			head_ = 0;
+		}
+	}
+	// Drops the one behind front(), or all behind it: never sent, or ignored by the server.
+	void drop_second() { items_.erase(items_.begin() + static_cast<std::ptrdiff_t>(head_ + 1)); }
+	void drop_all_but_front() { items_.resize(head_ + 1); }
+
+	// A Parse of this shared statement is on its way.
+	bool parses(uint64_t statement_id) const { return shared_parses_.contains(statement_id); }
+	// Parses of shared statements on their way.
+	size_t shared_parses() const { return shared_count_; }
+	// The latest Parse of the unnamed statement is on its way and has this id.
+	bool parses_unnamed(uint64_t unnamed_id) const {
+		return unnamed_id != 0 && last_unnamed_ == unnamed_id;
+	}
+
+	// Ready for another request; keeps memory of a usual size.
+	void clear() {
+		items_.clear();
+		if (items_.capacity() > kKept) {
+			items_.shrink_to_fit();
+		}
+		head_ = 0;
+		popped_ = false;
+		last_unnamed_ = 0;
+		if (shared_count_ != 0) {
+			shared_parses_.clear();
+			shared_count_ = 0;
+		}
+	}
+
+private:
+	static constexpr size_t kCompactAt = 256;
+	static constexpr size_t kKept = 256;
+
+	std::vector<Operation> items_;
+	size_t head_ = 0;
+	bool popped_ = false;
+	uint64_t last_unnamed_ = 0;
+	std::unordered_map<uint64_t, uint32_t> shared_parses_;
+	size_t shared_count_ = 0;
+};
+
+} // namespace proxy
