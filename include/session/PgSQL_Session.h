@@ -140,10 +140,12 @@ private:
 	void set_state(Session_State to);
 	void check_invariants() const;
 	void end(Session_End how);
+	bool end_for_shutdown();
 	void process_input();
 	void drop_consumed_input();
 	bool client_must_wait() const;
 	Frame_Status check_header(size_t at, Frame_Header& header);
+	bool skip_lost_copy_data();
 	bool dispatch_frame();
 	std::span<const uint8_t> unread() const;
 	void fatal(Error error, Session_End how);
@@ -298,6 +300,7 @@ private:
 	std::string in_;
 	size_t in_begin_ = 0;
 	size_t request_end_ = 0;
+	size_t lost_copy_left_ = 0; // bytes of a CopyData still to come whose server is gone
 
 	// Login.
 	std::unique_ptr<Auth_Flow> auth_;

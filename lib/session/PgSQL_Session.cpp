@@ -222,6 +222,15 @@ void PgSQL_Session::shut_down() {
 	}
 }
 
+// Behind every answer, the proxy's own ones too.
+bool PgSQL_Session::end_for_shutdown() {
+	const bool due = shutting_down_ && state_ == waiting_client_data && backend_ == nullptr;
+	if (due) {
+		shut_down();
+	}
+	return due;
+}
+
 // ---- input ----
 
 std::span<const uint8_t> PgSQL_Session::unread() const {
@@ -263,7 +272,8 @@ void PgSQL_Session::process_input() {
 		while (state_ == connecting_client && process_startup()) {
 		}
 	}
-	while (state_ == waiting_client_data && !cancel_pending() && dispatch_frame()) {
+	while (state_ == waiting_client_data && !end_for_shutdown() && !cancel_pending() &&
+	       skip_lost_copy_data() && dispatch_frame()) {
 	}
 	watch_cancel();
 	if (request_.kind != Request_Kind::none && state_ != ended) {
@@ -330,6 +340,15 @@ Frame_Status PgSQL_Session::check_header(size_t at, Frame_Header& header) {
 		return Frame_Status::malformed;
 	}
 	return status;
+}
+
+// The rest of a CopyData message whose server was lost in its middle: data, never to be taken for
+// messages. False: more of it is to come.
+bool PgSQL_Session::skip_lost_copy_data() {
+	const size_t take = std::min(lost_copy_left_, in_.size() - in_begin_);
+	in_begin_ += take;
+	lost_copy_left_ -= take;
+	return lost_copy_left_ == 0;
 }
 
 // Takes the next message of an idle client. False: more bytes are needed.

@@ -293,10 +293,6 @@ void PgSQL_Session::complete_request() {
 	set_state(Session_State::waiting_client_data);
 	release_backend();
 	last_activity_us_ = worker_.now_us;
-	if (shutting_down_ && backend_ == nullptr) {
-		shut_down();
-		return;
-	}
 	process_input();
 }
 

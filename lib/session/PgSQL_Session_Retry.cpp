@@ -96,6 +96,7 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 	discard_backend();
 	pieces_.clear();
 	pinned_ = 0;
+	lost_copy_left_ = request_.copy_left;
 	if (retry) {
 		request_.excluded = &server;
 		retry_elsewhere(Route_Reason::no_replica);

@@ -27,7 +27,7 @@ std::string message(char type, std::string_view body) {
 
 std::string printable(std::string_view bytes) {
 	std::string shown = "(" + std::to_string(bytes.size()) + ") ";
-	constexpr size_t kMaxShown = 3000;
+	constexpr size_t kMaxShown = 600;
 	for (const char c : bytes.substr(0, kMaxShown)) {
 		if (c >= ' ' && c <= '~' && c != '\\') {
 			shown += c;
