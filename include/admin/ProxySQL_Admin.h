@@ -21,6 +21,7 @@
 namespace proxy {
 
 class Admin_Core;
+class Admin_Turns;
 class Admin_Server;
 
 struct Admin_Options {
@@ -65,6 +66,8 @@ public:
 private:
 	class Host;
 
+	// Taken before the mutex by whoever serves a client.
+	std::unique_ptr<Admin_Turns> turns_;
 	Mutex db_mu_{Lock_Rank::admin_db};
 	std::unique_ptr<Admin_Core> core_ PT_GUARDED_BY(db_mu_);
 	// Destroyed in the opposite order: first the clients' threads, then what they use.

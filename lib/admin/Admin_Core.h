@@ -30,6 +30,10 @@ struct Admin_Client {
 	Admin_Role role = Admin_Role::admin;
 	// Raised by a CancelRequest or at shutdown; may be null.
 	const std::atomic<bool>* cancelled = nullptr;
+	// How many clients wait behind this one; may be null.
+	const std::atomic<int>* waiting = nullptr;
+	// Bytes of rows that the client may still be sent; 0: as many as one statement may have.
+	size_t result_bytes = 0;
 };
 
 struct Admin_Answer {

@@ -95,6 +95,7 @@ Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& 
 	}
 	umask(old_mask);
 	PROXY_TRY(std::move(attached));
+	database->stats_->refuse_slow_functions();
 	return database;
 }
 

@@ -11,9 +11,15 @@
 namespace proxy {
 
 namespace {
-// Bounds of one statement: the mutex is held while it runs, so a runaway query ends itself.
+// Bounds of one statement: others wait while it runs, so a runaway query ends itself, and sooner
+// when somebody does wait.
 constexpr int64_t kStatementTimeUs = 30'000'000;
-constexpr size_t kResultBytes = size_t{256} << 20;
+constexpr int64_t kContendedTimeUs = 800'000;
+constexpr size_t kResultBytes = size_t{128} << 20;
+// An administrator's values: above the largest pgsql-processlist_max_query_length. A stats user's:
+// twice its default.
+constexpr int kValueBytes = 48 << 20;
+constexpr int kStatsValueBytes = 4 << 20;
 
 // ProxySQL's prefix of every error on the admin port.
 constexpr std::string_view kErrorPrefix = "ProxySQL Admin Error: ";
@@ -139,7 +145,13 @@ Result<Admin_Answer> Admin_Core::execute_sql(const Admin_Client& client, std::st
 	PROXY_TRY(refresh_named_tables(sql, client.role));
 	SQLite3DB& db = stats_user ? database_->stats_only() : database_->admin();
 	db.set_read_only(stats_user || read_only_);
-	const Sql_Limits limits{kStatementTimeUs, kResultBytes, client.cancelled};
+	Sql_Limits limits;
+	limits.time_us = kStatementTimeUs;
+	limits.contended_time_us = kContendedTimeUs;
+	limits.result_bytes = client.result_bytes == 0 ? kResultBytes : client.result_bytes;
+	limits.value_bytes = stats_user ? kStatsValueBytes : kValueBytes;
+	limits.cancelled = client.cancelled;
+	limits.waiting = client.waiting;
 	Result<Sql_Result> result = db.run(sql, {}, limits);
 	// The handle is shared by all clients: no transaction may stay open behind one statement.
 	if (db.in_transaction()) {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
@@ -286,7 +287,11 @@ void Admin_Session::on_query(std::string_view sql, std::string& out) {
 		append_empty_query_response(out);
 	}
 	for (const std::string_view statement : statements) {
-		const Admin_Client client{login_.role, peer_.cancelled};
+		Admin_Client client;
+		client.role = login_.role;
+		client.cancelled = peer_.cancelled;
+		// All answers to what has arrived wait in `out` together.
+		client.result_bytes = kMaxWaitingBytes - std::min(out.size(), kMaxWaitingBytes - 1);
 		const Result<Admin_Answer> answer = host_.execute(client, statement);
 		if (!answer.ok()) {
 			append_error_response(out, answer.error());

@@ -73,6 +73,8 @@ public:
 	// Longest message of a client that has logged in: a large INSERT fits, and 200 clients at it
 	// do not exhaust the memory.
 	static constexpr uint32_t kMaxMessageBytes = 64U << 20;
+	// Bytes of answers that wait to be sent to one client; more is an error.
+	static constexpr size_t kMaxWaitingBytes = size_t{128} << 20;
 
 private:
 	// True: look for the next message.

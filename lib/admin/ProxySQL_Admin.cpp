@@ -2,17 +2,19 @@
 
 #include "admin/Admin_Core.h"
 #include "admin/Admin_Server.h"
+#include "admin/Admin_Turns.h"
 
 #include <utility>
 
 namespace proxy {
 
-// What client threads may ask of the admin: each call takes the mutex.
+// What client threads may ask of the admin: each call waits for its turn and takes the mutex.
 class ProxySQL_Admin::Host final : public Admin_Host {
 public:
 	explicit Host(ProxySQL_Admin& admin) : admin_(admin) {}
 
 	Login find_login(std::string_view username) override {
+		const Admin_Turn turn(*admin_.turns_, true);
 		Lock lock(admin_.db_mu_);
 		Login login;
 		const Pgsql_Config& config = admin_.core_->pgsql_config();
@@ -27,12 +29,15 @@ public:
 	}
 
 	Result<Admin_Answer> execute(const Admin_Client& client, std::string_view statement) override {
+		const Admin_Turn turn(*admin_.turns_, client.role == Admin_Role::admin);
 		Lock lock(admin_.db_mu_);
 		// Relaxed: a flag only. It may have been raised while this thread waited for its turn.
 		if (client.cancelled != nullptr && client.cancelled->load(std::memory_order_relaxed)) {
 			return make_error("57014", "canceling statement due to user request");
 		}
-		Result<Admin_Answer> answer = admin_.core_->execute(client, statement);
+		Admin_Client in_turn = client;
+		in_turn.waiting = &admin_.turns_->waiting();
+		Result<Admin_Answer> answer = admin_.core_->execute(in_turn, statement);
 		admin_.server_->set_login_timeout_ms(admin_.core_->pgsql_config().connect_timeout_client);
 		return answer;
 	}
@@ -44,7 +49,8 @@ private:
 };
 
 ProxySQL_Admin::ProxySQL_Admin(Runtime_Control& control, Admin_Options options)
-    : core_(std::make_unique<Admin_Core>(control, std::move(options))),
+    : turns_(std::make_unique<Admin_Turns>()),
+      core_(std::make_unique<Admin_Core>(control, std::move(options))),
       host_(std::make_unique<Host>(*this)), server_(std::make_unique<Admin_Server>(*host_)) {}
 
 ProxySQL_Admin::~ProxySQL_Admin() {

@@ -115,27 +115,65 @@ class SQLite3DB::Limited {
 public:
 	Limited(SQLite3DB& db, const Sql_Limits& limits) : db_(db) {
 		db_.limits_ = limits;
-		db_.deadline_us_ = limits.time_us == 0 ? 0 : monotonic_us() + limits.time_us;
+		db_.started_us_ = monotonic_us();
+		if (limits.value_bytes != 0) {
+			value_bytes_ = sqlite3_limit(db_.db_, SQLITE_LIMIT_LENGTH, limits.value_bytes);
+			pattern_bytes_ =
+			    sqlite3_limit(db_.db_, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, kMaxPatternBytes);
+		}
 	}
 	~Limited() {
+		if (db_.limits_.value_bytes != 0) {
+			sqlite3_limit(db_.db_, SQLITE_LIMIT_LENGTH, value_bytes_);
+			sqlite3_limit(db_.db_, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, pattern_bytes_);
+		}
 		db_.limits_ = {};
-		db_.deadline_us_ = 0;
 	}
 	Limited(const Limited&) = delete;
 	Limited& operator=(const Limited&) = delete;
 
 private:
+	static constexpr int kMaxPatternBytes = 256; // LIKE takes this many steps a byte
+
 	SQLite3DB& db_;
+	int value_bytes_ = 0;
+	int pattern_bytes_ = 0;
 };
 
-int SQLite3DB::on_progress(void* self) {
-	const SQLite3DB* db = static_cast<const SQLite3DB*>(self);
-	// Relaxed: a flag only, nothing is published with it.
-	if (db->limits_.cancelled != nullptr &&
-	    db->limits_.cancelled->load(std::memory_order_relaxed)) {
-		return 1;
+std::string_view SQLite3DB::reason_to_stop() const {
+	// Relaxed: flags only, nothing is published with them.
+	if (limits_.cancelled != nullptr && limits_.cancelled->load(std::memory_order_relaxed)) {
+		return "canceling statement due to user request";
 	}
-	return db->deadline_us_ != 0 && monotonic_us() > db->deadline_us_ ? 1 : 0;
+	if (limits_.time_us == 0) {
+		return {};
+	}
+	const int64_t spent_us = monotonic_us() - started_us_;
+	if (spent_us > limits_.time_us) {
+		return "the statement ran longer than this interface allows";
+	}
+	if (limits_.waiting != nullptr && spent_us > limits_.contended_time_us &&
+	    limits_.waiting->load(std::memory_order_relaxed) > 0) {
+		return "the statement ran longer than this interface allows while other clients wait";
+	}
+	return {};
+}
+
+int SQLite3DB::on_progress(void* self) {
+	SQLite3DB* db = static_cast<SQLite3DB*>(self);
+	db->stopped_because_ = db->reason_to_stop();
+	return db->stopped_because_.empty() ? 0 : 1;
+}
+
+void SQLite3DB::refuse_slow_functions() {
+	sqlite3_set_authorizer(
+	    db_,
+	    [](void*, int action, const char*, const char* name, const char*, const char*) {
+		    const bool slow = action == SQLITE_FUNCTION && (sqlite3_stricmp(name, "instr") == 0 ||
+		                                                    sqlite3_stricmp(name, "replace") == 0);
+		    return slow ? SQLITE_DENY : SQLITE_OK;
+	    },
+	    nullptr);
 }
 
 Result<Sql_Result> SQLite3DB::run(std::string_view sql, std::span<const Sql_Value> parameters,
@@ -171,9 +209,7 @@ Result<Sql_Result> SQLite3DB::run(std::string_view sql, std::span<const Sql_Valu
 		}
 	}
 	if (rc == SQLITE_INTERRUPT) {
-		const bool late = deadline_us_ != 0 && monotonic_us() > deadline_us_;
-		return make_error("57014", late ? "the statement ran longer than this interface allows"
-		                                : "canceling statement due to user request");
+		return make_error("57014", std::string(stopped_because_));
 	}
 	if (rc != SQLITE_DONE) {
 		return sqlite_error(db_);

@@ -33,8 +33,14 @@ struct Sql_Result {
 
 // What a statement may cost, so that one runaway query cannot hold the admin for ever.
 struct Sql_Limits {
-	int64_t time_us = 0;     // 0: no bound
-	size_t result_bytes = 0; // 0: no bound
+	int64_t time_us = 0;           // 0: no bound
+	int64_t contended_time_us = 0; // the bound while `waiting` is above zero
+	size_t result_bytes = 0;       // 0: no bound
+	// Longest single value. Between two looks at the clock one function call runs to its end; it
+	// takes the longer the longer its values are. 0: no bound.
+	int value_bytes = 0;
+	// How many other clients wait; may be null.
+	const std::atomic<int>* waiting = nullptr;
 	// Raised by another thread (CancelRequest, shutdown); may be null.
 	const std::atomic<bool>* cancelled = nullptr;
 };
@@ -81,6 +87,9 @@ public:
 	// True while a transaction is open on this connection.
 	bool in_transaction() const;
 	void set_read_only(bool read_only);
+	// From now on, statements may not call functions that cannot be stopped and take quadratic time
+	// (instr, replace).
+	void refuse_slow_functions();
 	// Stops the running statement; safe from any thread while the object lives.
 	void interrupt();
 
@@ -93,11 +102,14 @@ public:
 private:
 	class Limited;
 	static int on_progress(void* self);
+	// Why a statement has to stop now; empty: it has not.
+	std::string_view reason_to_stop() const;
 
 	sqlite3* db_;
 	// The limits of the statement that runs now; read by the progress callback on the same thread.
 	Sql_Limits limits_;
-	int64_t deadline_us_ = 0;
+	int64_t started_us_ = 0;
+	std::string_view stopped_because_; // of the last look
 };
 
 // Commits on commit(); rolls back when it goes out of scope before that.

@@ -393,6 +393,59 @@ TEST_CASE_METHOD(Server_Fixture, "a cancel request stops the statement that runs
 	CHECK(reply.sqlstate == "57014");
 }
 
+TEST_CASE_METHOD(Server_Fixture, "nobody waits for long behind a runaway statement") {
+	std::string runaway;
+	append_query(runaway, "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x+1 FROM n) SELECT "
+	                      "COUNT(*) FROM n");
+	Client admin_user(port);
+	admin_user.login("admin", "admin");
+	for (const char* user : {"stats", "admin"}) {
+		Client first(port);
+		Client second(port);
+		first.login(user, user);
+		second.login(user, user);
+		first.send_bytes(runaway);
+		second.send_bytes(runaway);
+		std::this_thread::sleep_for(std::chrono::milliseconds(100));
+		const int64_t before_us = monotonic_us();
+		CHECK(admin_user.query("SELECT 1").types == "TDCZ");
+		// Behind two of an equal, behind one of a stats user.
+		CHECK(monotonic_us() - before_us < 2'500'000);
+		const Reply stopped = first.read_reply();
+		CHECK(stopped.sqlstate == "57014");
+		CHECK_THAT(stopped.message, Contains("while other clients wait"));
+		std::this_thread::sleep_for(std::chrono::milliseconds(100));
+		CHECK(admin_user.query("SELECT 1").types == "TDCZ"); // stops the second one
+		CHECK(second.read_reply().sqlstate == "57014");
+	}
+}
+
+TEST_CASE_METHOD(Server_Fixture, "no function call of a stats user runs for seconds") {
+	Client stats(port);
+	stats.login("stats", "stats");
+	const std::string run = "printf('%.*c', 2000000, 'a')";
+	CHECK_THAT(stats.query("SELECT instr(" + run + ", " + run + "||'b')").message,
+	           Contains("not authorized to use function: instr"));
+	CHECK_THAT(stats.query("SELECT Replace(" + run + ", 'a', 'b')").message,
+	           Contains("not authorized to use function"));
+	CHECK(stats.query("SELECT " + run + " LIKE '%" + std::string(300, 'a') + "b'").message != "");
+	CHECK(stats.query("SELECT hex(zeroblob(60000000))").message != "");
+	CHECK(stats.query("SELECT 'abc' LIKE '%b%'").types == "TDCZ");
+}
+
+TEST_CASE_METHOD(Server_Fixture, "the answers to one message are bounded together") {
+	Client client(port);
+	client.login("admin", "admin");
+	std::string sql;
+	for (int i = 0; i < 6; ++i) {
+		sql += "SELECT hex(zeroblob(20000000));"; // 40 MB each
+	}
+	const Reply reply = client.query(sql);
+	CHECK(reply.types == "TDCTDCTDCEZ");
+	CHECK(reply.sqlstate == "54000");
+	CHECK(client.query("SELECT hex(zeroblob(20000000))").types == "TDCZ");
+}
+
 TEST_CASE_METHOD(Server_Fixture, "stop ends clients within a second, also busy ones") {
 	Client idle(port);
 	idle.login("admin", "admin");
