@@ -35,6 +35,7 @@ constexpr Sticky_Name kStickyNames[] = {
     {kStickySequence, "sequence"},
     {kStickySessionFunction, "session_function"},
     {kStickyLoad, "load"},
+    {kStickyRule, "rule"},
 };
 
 Cell pin_reasons(uint32_t bits) {

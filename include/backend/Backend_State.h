@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace proxy {
 
@@ -22,6 +23,9 @@ public:
 	// Equal sets have equal hashes; 0 for the empty set. Keyed per process, so that a client
 	// cannot construct two sets with one hash.
 	uint64_t hash() const { return hash_; }
+	// The same without parameters that have no part in what a statement means (application_name,
+	// timeouts): sessions that agree on it may share prepared statements.
+	uint64_t meaning_hash() const;
 	size_t memory_bytes() const;
 
 private:
@@ -49,14 +53,38 @@ public:
 	// The statements that bring this connection in line with `wanted`; empty: nothing to do (and
 	// equal_to_hash is set). Call apply() when they have succeeded.
 	std::string difference_sql(const Parameter_Set& wanted);
+	// The same after everything has been reset, for a connection on which more may be set than is
+	// known.
+	static std::string reset_sql(const Parameter_Set& wanted);
+	// Session whose functions may have set parameters unseen; 0: none. The next other session
+	// resets them.
+	uint32_t changed_by = 0;
 	void apply(const Parameter_Set& wanted);
 
 	// Protocol-level statements prepared here: global statement id -> use counter for eviction.
 	std::unordered_map<uint64_t, uint64_t> statements;
 	uint64_t use_counter = 0;
+	// Such statements that may be there under their name but must not be used: they are closed
+	// before they are parsed again. (Closing what is not there is no error.)
+	std::unordered_set<uint64_t> stale_statements;
+	// From now on `id` (or none at all) is taken to be prepared here.
+	void doubt_statement(uint64_t id) {
+		statements.erase(id);
+		stale_statements.insert(id);
+	}
+	void doubt_all_statements() {
+		for (const auto& [id, used] : statements) {
+			stale_statements.insert(id);
+		}
+		statements.clear();
+	}
 	// Which unnamed statement is there: the id of its Parse (unique per process), 0 none.
 	uint64_t unnamed_statement = 0;
 };
+
+// A DateStyle value with both of its parts. SET takes one alone ("iso") and keeps the other: `now`
+// is the value before it, as the server reports it.
+std::string full_datestyle(std::string_view now, std::string_view value);
 
 // The one spelling of a parameter's value for comparison ("utf8" and "UTF-8", "on" and "true").
 std::string normalised_value(std::string_view name, std::string_view value);

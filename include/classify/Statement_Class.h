@@ -77,7 +77,8 @@ enum Sticky_Bit : uint32_t {
 	kStickyCopy = 1u << 6,
 	kStickySequence = 1u << 7, // nextval/setval seen: currval must meet the same session
 	kStickySessionFunction = 1u << 8,
-	kStickyLoad = 1u << 9, // LOAD 'library'
+	kStickyLoad = 1u << 9,  // LOAD 'library'
+	kStickyRule = 1u << 10, // a query rule says multiplex = 0
 };
 
 enum class Set_Scope : uint8_t { session, local };
@@ -120,6 +121,11 @@ struct Statement_Class {
 	bool and_chain = false;
 	// DISCARD ALL, or RESET ALL / DEALLOCATE ALL for those kinds.
 	bool all = false;
+	// kind multiple: a part begins, ends or marks a transaction; a part is DEALLOCATE or DISCARD.
+	bool controls_transaction = false;
+	// Calls a procedure, or a function of which nothing is known: it may SET what it likes.
+	bool calls_unknown = false;
+	bool deallocates = false;
 
 	uint32_t sticky = kStickyNone;      // bits that begin with this statement
 	uint32_t sticky_ends = kStickyNone; // bits that end with it (UNLISTEN *, DISCARD TEMP, ...)

@@ -24,6 +24,8 @@ struct Prepared_Statement {
 	std::string sql;
 	std::string parameter_types; // wire form
 	Statement_Analysis_Ptr analysis;
+	// The session parameters under which literals of the text were, and are to be, read.
+	uint64_t meaning = 0;
 };
 using Prepared_Statement_Ptr = std::shared_ptr<const Prepared_Statement>;
 
@@ -32,9 +34,12 @@ inline constexpr std::string_view kStatementPrefix = "polar_ps_";
 
 class PgSQL_STMT_Manager {
 public:
-	// The statement for this text; makes it when it is new. `analysis` is the caller's.
+	// The statement for this text; makes it when it is new. `analysis` is the caller's; `meaning`
+	// its Parameter_Set::meaning_hash(): a server resolves literals ('01/02/2024'::date) when it
+	// parses, by the parameters of that moment. A text with a literal that means the time of the
+	// Parse ('now') is never shared.
 	Prepared_Statement_Ptr get(std::string_view sql, std::string_view parameter_types,
-	                           const Statement_Analysis_Ptr& analysis);
+	                           const Statement_Analysis_Ptr& analysis, uint64_t meaning);
 
 	// Statements some client still holds, for stats_pgsql_prepared_statements_info: statement and
 	// number of holders.

@@ -32,9 +32,15 @@ struct Operation {
 	// The server's "already exists" is to be reworded with the client's name.
 	bool duplicate_name = false;
 	Prepared_Statement_Ptr statement = {};
-	uint64_t unnamed_id = 0;      // parse of the unnamed statement
-	uint64_t closed_id = 0;       // close of a shared statement, to make room
-	std::string client_name = {}; // parse of a named statement
+	uint64_t unnamed_id = 0; // parse of the unnamed statement
+	uint64_t closed_id = 0;  // close of a shared statement, to make room
+	uint64_t stale_id = 0;   // close of one that must not be used
+	bool closes_unnamed = false;
+	std::string client_name = {}; // parse or close of a named statement
+	// What the name (or the unnamed statement) stood for before: it does so again when the server
+	// skips this message after an error.
+	Prepared_Statement_Ptr before = {};
+	uint64_t unnamed_before = 0;
 };
 
 class Operation_Queue {
@@ -45,6 +51,12 @@ public:
 	const Operation& front() const { return items_[head_]; }
 	// The one behind front(); nullptr: there is none.
 	const Operation* second() const { return size() > 1 ? &items_[head_ + 1] : nullptr; }
+	// All of them, first the next one to be answered.
+	template <typename Visitor> void for_each(const Visitor& visit) const {
+		for (size_t i = head_; i < items_.size(); ++i) {
+			visit(items_[i]);
+		}
+	}
 	// Nothing of this request has been answered or skipped yet.
 	bool untouched() const { return !popped_; }
 

@@ -142,6 +142,7 @@ private:
 	void end(Session_End how);
 	bool end_for_shutdown();
 	void process_input();
+	void take_input();
 	void drop_consumed_input();
 	bool client_must_wait() const;
 	Frame_Status check_header(size_t at, Frame_Header& header);
@@ -161,6 +162,7 @@ private:
 	bool refuse_startup(const Error& error);
 	bool on_ssl_request(const Startup_Packet& packet);
 	bool begin_login(const Startup_Packet& packet);
+	bool take_startup_parameter(const std::string& name, const std::string& value);
 	bool take_startup_parameters(const Startup_Packet& packet);
 	bool start_authentication();
 	bool on_password(const Frame& frame);
@@ -171,11 +173,6 @@ private:
 	// ---- _Simple_Query ----
 	void begin_simple(const Frame& frame);
 	void begin_function_call(const Frame& frame);
-	bool is_proxy_statement(const Statement_Class& statement) const;
-	bool answer_locally(const Statement_Class& statement);
-	bool answer_proxy_setting(const Set_Item& item);
-	bool answer_show(const Statement_Class& statement);
-	void complete_locally(std::string_view tag);
 	bool apply_rules(std::string_view sql);
 	void plan_and_start(std::string_view sql);
 
@@ -185,7 +182,25 @@ private:
 	void refuse_poisoned(Statement_Kind kind);
 	bool ends_poisoned(Statement_Kind kind) const;
 	void end_poisoned_transaction();
-	int append_poisoned_answers(std::string& out);
+
+	// ---- _Local ----
+	// One result of the proxy's own. No column: no row.
+	struct Local_Answer {
+		std::string tag = {};
+		std::string column = {};
+		std::string value = {};
+	};
+	bool is_own_statement(const Statement_Class& statement) const;
+	void answer_locally(const Statement_Class& statement);
+	void answer_own_batch();
+	template <typename Visitor> void for_each_frame(const Visitor& visit);
+	int append_batch_answers(std::string& out, const Local_Answer& answer);
+	void append_local_result(std::string& out, const Local_Answer& answer);
+	void finish_locally(const Local_Answer& answer);
+	void answer_proxy_setting(const Statement_Class& statement);
+	Result<void> apply_proxy_setting(const Set_Item& item);
+	Result<bool> take_proxy_setting(const std::string& name, const std::string& value);
+	void answer_show(const Statement_Class& statement);
 
 	// ---- _Extended ----
 	bool begin_extended();
@@ -204,9 +219,10 @@ private:
 	const Prepared_Statement_Ptr* find_statement(std::string_view name) const;
 	std::string_view batch_text() const;
 	void queue(Operation operation);
-	void queue_local(Operation_Kind kind);
+	void queue_local(Operation operation);
 	void evict_statement(std::string& out);
-	void ensure_statement(const Prepared_Statement_Ptr& statement, std::string& out);
+	Prepared_Statement_Ptr ensure_statement(Prepared_Statement_Ptr& statement, std::string& out);
+	void make_room_for(const Prepared_Statement& statement, std::string& out);
 	void ensure_unnamed(std::string& out);
 
 	// ---- _Connecting ----
@@ -264,12 +280,20 @@ private:
 	Message_Fate on_ready(std::span<const uint8_t> body);
 	Message_Fate on_copy_in();
 	void on_parse_complete(Operation& operation);
-	void forget_unconfirmed_parses();
+	void forget_skipped();
+	void undo_names(const Operation& operation, bool failed);
+	bool note_lost_statement(const Error_Fields& fields);
 	void pop_operation();
 
 	// ---- _State: transactions, parameters, positions ----
 	void note_statement_done(const Statement_Analysis& analysis, std::string_view tag);
 	void note_parameters(const Statement_Class& statement);
+	void note_execution(const Statement_Class& statement);
+	void note_batch(const Statement_Class& statement);
+	bool runs_alone(const Statement_Class& statement) const;
+	void end_of_transaction(bool committed);
+	void forget_statements();
+	std::string datestyle_now() const;
 	void note_transaction_status(char status);
 	void learn_position(std::span<const uint8_t> ready_body);
 	void reset_session_state();
@@ -284,6 +308,7 @@ private:
 
 	// ---- _Retry ----
 	bool may_retry() const;
+	void rewind_request();
 	void retry_elsewhere(Route_Reason reason);
 	void on_backend_lost(std::string_view what);
 	void on_idle_backend_lost();
@@ -337,9 +362,12 @@ private:
 	Backend_Scanner scanner_;
 	Output_Pieces pieces_;
 	bool skip_to_sync_ = false;
+	bool taking_input_ = false; // process_input() is running
+	bool more_input_ = false;   // and is to look again
 	// Extended: the batch's last statement, parsed in it or known before.
 	std::string batch_sql_;
 	Prepared_Statement_Ptr batch_statement_;
+	Statement_Analysis_Ptr own_statement_;       // of the batch, for the proxy itself
 	std::vector<std::string_view> parsed_names_; // scratch of classify_extended(): views of in_
 	int64_t next_query_flag_in_ = 0;
 
@@ -375,7 +403,6 @@ private:
 
 	// Tracked parameters as of each SAVEPOINT of the open transaction.
 	std::vector<std::pair<std::string, Parameter_Set>> savepoints_;
-	bool last_end_committed_ = false; // the transaction's last end said COMMIT
 
 	Route_Reason last_reason_ = Route_Reason::write;
 	std::string last_server_;

@@ -40,6 +40,7 @@ struct Request_Progress {
 	bool result_started = false; // bytes of the answer went to the client
 	bool error_seen = false;
 	bool replaying = false;       // translated a second time: names it made known are its own
+	bool run_again = false;       // drop the answer up to ReadyForQuery, then run again here
 	bool retry_on_writer = false; // drop the answer up to ReadyForQuery, then run again
 	Route_Reason retry_reason = Route_Reason::retry_on_primary;
 	bool done = false;
@@ -50,6 +51,8 @@ struct Request_Progress {
 	size_t copy_left = 0; // bytes of the client's message under way to the server
 	uint64_t rows_sent = 0;
 	uint64_t rows_affected = 0;
+	int executions = 0; // extended: Execute messages sent
+	int completed = 0;  // CommandCompletes of the client's own
 };
 
 struct Session_Request : Request_Progress {
@@ -64,6 +67,8 @@ struct Session_Request : Request_Progress {
 	bool has_operation() const { return !operations.empty(); }
 	Operation& front() { return operations.front(); }
 
+	// Nothing of the answer is for the client any more.
+	bool answer_dropped() const { return retry_on_writer || run_again || hidden_failed; }
 	// Ready for the next request; keeps the memory of strings and of the queue.
 	void clear() {
 		static_cast<Request_Progress&>(*this) = Request_Progress{};

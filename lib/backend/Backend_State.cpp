@@ -71,6 +71,20 @@ const std::string* Parameter_Set::find(const std::string& name) const {
 	return place == values_.end() ? nullptr : &place->second;
 }
 
+uint64_t Parameter_Set::meaning_hash() const {
+	static constexpr std::array<std::string_view, 6> kMeaningless = {
+	    "application_name",   "statement_timeout",   "lock_timeout",
+	    "extra_float_digits", "client_min_messages", "idle_in_transaction_session_timeout"};
+	uint64_t hash = hash_;
+	for (const std::string_view name : kMeaningless) {
+		const auto place = values_.find(std::string(name));
+		if (place != values_.end()) {
+			hash ^= hash_of(place->first, place->second);
+		}
+	}
+	return hash;
+}
+
 size_t Parameter_Set::memory_bytes() const {
 	size_t bytes = 0;
 	for (const auto& [name, value] : values_) {
@@ -102,6 +116,58 @@ std::string normalised_value(std::string_view name, std::string_view value) {
 		return "off";
 	}
 	return text == "on" || text == "off" ? text : std::string(value);
+}
+
+namespace {
+enum class Datestyle_Part : uint8_t { neither, style, order };
+
+Datestyle_Part datestyle_part(std::string_view word) {
+	if (word == "iso" || word == "sql" || word == "german" || word.starts_with("postgres")) {
+		return Datestyle_Part::style;
+	}
+	if (word == "ymd" || word == "dmy" || word == "mdy" || word == "us" ||
+	    word.starts_with("euro") || word.starts_with("noneuro")) {
+		return Datestyle_Part::order;
+	}
+	return Datestyle_Part::neither;
+}
+
+void take_datestyle(std::string_view value, std::string& style, std::string& order) {
+	const std::string text = lower(value);
+	for (size_t at = 0; at < text.size();) {
+		const size_t end = std::min(text.find_first_of(", ", at), text.size());
+		const std::string word = text.substr(at, end - at);
+		at = end + 1;
+		switch (datestyle_part(word)) {
+		case Datestyle_Part::style:
+			style = word;
+			if (word == "german" && order.empty()) {
+				order = "dmy"; // German dates have that order unless another one is named
+			}
+			break;
+		case Datestyle_Part::order:
+			order = word;
+			break;
+		case Datestyle_Part::neither:
+			break;
+		}
+	}
+}
+} // namespace
+
+std::string full_datestyle(std::string_view now, std::string_view value) {
+	std::string style;
+	std::string order;
+	take_datestyle(value, style, order);
+	std::string old_style;
+	std::string old_order;
+	take_datestyle(now, old_style, old_order);
+	style = style.empty() ? old_style : style;
+	order = order.empty() ? old_order : order;
+	if (style.empty() || order.empty()) {
+		return std::string(value); // DEFAULT, or nothing known of the value before
+	}
+	return style + ", " + order;
 }
 
 std::string quote_literal(std::string_view text) {
@@ -163,6 +229,9 @@ std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 		const std::string* here = parameters.find(name);
 		if (here != nullptr) {
 			if (*here != value) {
+				if (name == "datestyle" && value.find(',') == std::string::npos) {
+					sql += "RESET datestyle;"; // what is not named keeps the default, not this
+				}
 				append_assignment(sql, name, value);
 			}
 			continue;
@@ -185,9 +254,18 @@ std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 	return sql;
 }
 
+std::string Backend_State::reset_sql(const Parameter_Set& wanted) {
+	std::string sql = "RESET SESSION AUTHORIZATION;RESET ALL;";
+	for (const auto& [name, value] : wanted.values()) {
+		append_assignment(sql, name, value);
+	}
+	return sql;
+}
+
 void Backend_State::apply(const Parameter_Set& wanted) {
 	parameters = wanted;
 	equal_to_hash = 0;
+	changed_by = 0;
 }
 
 } // namespace proxy

@@ -10,6 +10,7 @@
 
 #include <pg_query.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 
@@ -59,6 +60,7 @@ public:
 		result_.veto = Read_Veto::not_a_query;
 		result_.may_write = true;
 		result_.transaction_time = facts_.transaction_time;
+		result_.calls_unknown = facts_.function_unknown;
 		result_.sticky = facts_.sticky;
 		result_.sticky_ends = facts_.sticky_ends;
 		result_.functions = std::move(facts_.functions);
@@ -147,7 +149,12 @@ void Classifier::on_select() {
 void Classifier::on_change(Statement_Kind kind, uint32_t returning_field) {
 	plain(kind, true);
 	result_.returns_rows = returning_field != 0 && !field_bytes(message_, returning_field).empty();
-	if (facts_.set_configs > 0) {
+	const auto& tables = result_.relations;
+	const bool settings = std::any_of(tables.begin(), tables.end(), [](const std::string& name) {
+		return name == "pg_settings" || name == "pg_catalog.pg_settings";
+	});
+	// An UPDATE of pg_settings is a SET.
+	if (facts_.set_configs > 0 || (settings && kind == Statement_Kind::update)) {
 		result_.sticky |= kStickySet;
 	}
 }
@@ -309,7 +316,9 @@ void Classifier::dispatch_session() {
 		result_.transaction_time = false;
 		return;
 	case Node_Tag::execute_stmt:
+		// What was prepared is not known here, and may set anything for the session.
 		plain(Statement_Kind::execute, true);
+		result_.sticky |= kStickySet;
 		result_.name = text(1);
 		result_.returns_rows = true;
 		return;
@@ -395,11 +404,14 @@ void Classifier::dispatch() {
 		return;
 	case Node_Tag::call_stmt:
 		plain(Statement_Kind::call, true);
+		result_.calls_unknown = true;
 		result_.returns_rows = true;
 		result_.sticky |= facts_.set_configs > 0 ? static_cast<uint32_t>(kStickySet) : 0u;
 		return;
 	case Node_Tag::do_stmt:
+		// Its body may set anything for the session.
 		plain(Statement_Kind::do_block, true);
+		result_.sticky |= kStickySet;
 		return;
 	case Node_Tag::lock_stmt:
 		plain(Statement_Kind::lock, false);
@@ -426,9 +438,32 @@ void Classifier::dispatch() {
 	}
 }
 
+bool controls_transaction(Statement_Kind kind) {
+	switch (kind) {
+	case Statement_Kind::begin:
+	case Statement_Kind::commit:
+	case Statement_Kind::rollback:
+	case Statement_Kind::savepoint:
+	case Statement_Kind::rollback_to:
+	case Statement_Kind::release:
+	case Statement_Kind::prepare_transaction:
+		return true;
+	default:
+		return false;
+	}
+}
+
+// What a batch must say of its parts' kinds, which it does not keep.
+void note_kind(Statement_Class& batch, Statement_Kind kind) {
+	batch.controls_transaction = batch.controls_transaction || controls_transaction(kind);
+	batch.deallocates =
+	    batch.deallocates || kind == Statement_Kind::deallocate || kind == Statement_Kind::discard;
+}
+
 // Adds the next statement of a batch: flags add up, the worst case counts.
 void merge_into(Statement_Class& batch, Statement_Class&& part) {
 	batch.may_write = batch.may_write || part.may_write;
+	batch.calls_unknown = batch.calls_unknown || part.calls_unknown;
 	batch.transaction_time = batch.transaction_time || part.transaction_time;
 	batch.explain_analyze = batch.explain_analyze || part.explain_analyze;
 	batch.returns_rows = batch.returns_rows || part.returns_rows;
@@ -501,11 +536,13 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
 			continue;
 		}
 		if (count == 2) {
+			note_kind(result, result.kind);
 			result.kind = Statement_Kind::multiple;
 			result.veto = Read_Veto::multi_statement;
 			result.all = result.and_chain = false;
 			result.name.clear();
 		}
+		note_kind(result, part.kind);
 		merge_into(result, std::move(part));
 	}
 	result.statement_count = static_cast<uint16_t>(count > UINT16_MAX ? UINT16_MAX : count);

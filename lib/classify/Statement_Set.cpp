@@ -205,7 +205,6 @@ void classify_set(std::string_view message, Statement_Class& result) {
 	case Set_Kind::reset_all:
 		result.kind = Statement_Kind::reset;
 		result.all = true;
-		result.sticky_ends |= kStickySet;
 		item.name = "all";
 		result.sets.push_back(std::move(item));
 		return;

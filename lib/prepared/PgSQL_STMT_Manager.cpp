@@ -3,29 +3,57 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 
 namespace proxy {
 
 namespace {
 std::string key_of(std::string_view sql, std::string_view parameter_types,
-                   const Statement_Analysis_Ptr& analysis) {
+                   const Statement_Analysis_Ptr& analysis, uint64_t meaning) {
 	// The class depends on how the session reads strings, so the analysis is part of the key: two
 	// sessions share a statement only when they agree on what it is.
 	std::string key;
-	key.reserve(sql.size() + parameter_types.size() + 3);
+	key.reserve(sql.size() + parameter_types.size() + 3 + sizeof(meaning));
 	key.append(sql);
 	key.push_back('\0');
 	key.push_back(static_cast<char>(analysis->statement.kind));
 	key.push_back(static_cast<char>(analysis->statement.veto));
+	key.append(reinterpret_cast<const char*>(&meaning), sizeof(meaning));
 	key.append(parameter_types);
 	return key;
+}
+
+// 'now', 'today' and the like become a constant when the server parses the statement.
+bool names_a_moment(std::string_view sql) {
+	static constexpr std::array<std::string_view, 4> kWords = {"now", "today", "tomorrow",
+	                                                           "yesterday"};
+	for (size_t at = sql.find('\''); at != std::string_view::npos; at = sql.find('\'', at + 1)) {
+		size_t start = at + 1;
+		while (start < sql.size() && std::isspace(static_cast<unsigned char>(sql[start])) != 0) {
+			++start;
+		}
+		for (const std::string_view word : kWords) {
+			const std::string_view here = sql.substr(start, word.size());
+			if (std::equal(here.begin(), here.end(), word.begin(), word.end(),
+			               [](char a, char b) { return (a | 0x20) == b; })) {
+				return true;
+			}
+		}
+	}
+	return false;
 }
 } // namespace
 
 Prepared_Statement_Ptr PgSQL_STMT_Manager::get(std::string_view sql,
                                                std::string_view parameter_types,
-                                               const Statement_Analysis_Ptr& analysis) {
-	std::string key = key_of(sql, parameter_types, analysis);
+                                               const Statement_Analysis_Ptr& analysis,
+                                               uint64_t meaning) {
+	std::string key = key_of(sql, parameter_types, analysis, meaning);
+	if (names_a_moment(sql)) {
+		const uint64_t own = next_unnamed_id();
+		key.append(reinterpret_cast<const char*>(&own), sizeof(own));
+	}
 	Shard& shard = shards_[XXH3_64bits(key.data(), key.size()) % kShards];
 	Lock lock(shard.mutex);
 	const auto found = shard.statements.find(key);
@@ -40,6 +68,7 @@ Prepared_Statement_Ptr PgSQL_STMT_Manager::get(std::string_view sql,
 	statement->sql = sql;
 	statement->parameter_types = parameter_types;
 	statement->analysis = analysis;
+	statement->meaning = meaning;
 	if (shard.statements.size() >= shard.prune_at) {
 		prune(shard);
 	}

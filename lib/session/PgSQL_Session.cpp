@@ -267,29 +267,44 @@ void PgSQL_Session::on_stream_readable() {
 	process_input();
 }
 
+// A request that ends inside of it (answered by the proxy, refused, complete) comes back here to go
+// on with what the client has sent meanwhile: that is left to the call that is running already, so
+// a pipeline of any length takes no stack.
 void PgSQL_Session::process_input() {
-	if (state_ == connecting_client) {
-		while (state_ == connecting_client && process_startup()) {
-		}
+	if (taking_input_) {
+		more_input_ = true;
+		return;
+	}
+	taking_input_ = true;
+	do {
+		more_input_ = false;
+		take_input();
+	} while (more_input_ && state_ != ended);
+	taking_input_ = false;
+	if (state_ == ended) {
+		return;
+	}
+	watch_cancel();
+	drop_consumed_input();
+	stream_.pause_reading(client_must_wait());
+	check_invariants();
+}
+
+void PgSQL_Session::take_input() {
+	while (state_ == connecting_client && process_startup()) {
 	}
 	while (state_ == waiting_client_data && !end_for_shutdown() && !cancel_pending() &&
 	       skip_lost_copy_data() && dispatch_frame()) {
 	}
-	watch_cancel();
-	if (request_.kind != Request_Kind::none && state_ != ended) {
-		if (request_.copy_in || request_.copy_left > 0) {
-			forward_copy_data();
-		} else if (request_.open &&
-		           (state_ == processing_statement || state_ == replica_with_wait)) {
-			continue_extended();
-		}
-	}
-	if (state_ == ended) {
+	if (request_.kind == Request_Kind::none || state_ == ended) {
 		return;
 	}
-	drop_consumed_input();
-	stream_.pause_reading(client_must_wait());
-	check_invariants();
+	if (request_.copy_in || request_.copy_left > 0) {
+		forward_copy_data();
+	} else if (request_.open && !request_.syncing &&
+	           (state_ == processing_statement || state_ == replica_with_wait)) {
+		continue_extended();
+	}
 }
 
 // The client has sent more than is wanted now.
@@ -301,7 +316,8 @@ bool PgSQL_Session::client_must_wait() const {
 		return cancel_pending() && in_.size() - in_begin_ > kMaxReadAhead;
 	}
 	const bool copies = request_.copy_in || request_.copy_left > 0;
-	const bool running = state_ == processing_statement || state_ == replica_with_wait;
+	const bool running =
+	    (state_ == processing_statement || state_ == replica_with_wait) && !request_.syncing;
 	if (copies || (request_.open && running)) {
 		// What comes in is passed on at once.
 		return backend_ != nullptr && (backend_->unsent_bytes() > kCopyHighWater ||

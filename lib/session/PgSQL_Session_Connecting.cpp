@@ -265,7 +265,10 @@ void PgSQL_Session::begin_connect(PgSQL_SrvC& server) {
 	}
 	if (!user_->has_backend || user_->backend_secret.empty()) {
 		server.drop_used();
-		no_server("user \"" + username_ + "\" has no backend credentials in pgsql_users");
+		Error error = make_error("28000", "user \"" + username_ + "\" may not use servers");
+		error.detail = "Its row in pgsql_users has backend = 0, or no password.";
+		answer_error(error);
+		process_input();
 		return;
 	}
 	++request_.connect_attempts;

@@ -44,15 +44,18 @@ void PgSQL_Session::dispatch() {
 }
 
 bool PgSQL_Session::append_parameter_sync(std::string& out) {
-	if (backend_->backend_state.matches(wanted_)) {
+	Backend_State& state = backend_->backend_state;
+	const bool doubtful = state.changed_by != 0 && state.changed_by != id_;
+	if (!doubtful && state.matches(wanted_)) {
 		return false;
 	}
-	const std::string sql = backend_->backend_state.difference_sql(wanted_);
+	const std::string sql =
+	    doubtful ? Backend_State::reset_sql(wanted_) : state.difference_sql(wanted_);
 	if (sql.empty()) {
 		return false;
 	}
 	append_query(out, sql);
-	backend_->backend_state.unnamed_statement = 0; // a simple query drops it
+	state.unnamed_statement = 0; // a simple query drops it
 	worker_.counters.add(Counter::Backend_parameter_sync);
 	return true;
 }
@@ -88,6 +91,7 @@ void PgSQL_Session::send_request(std::string& out) {
 	std::string_view direct; // client bytes that go out as they came
 	switch (request_.kind) {
 	case Request_Kind::simple:
+		note_execution(*request_.statement);
 		backend_->backend_state.unnamed_statement = 0;
 		if (request_.waiting_for_position || !request_.rewritten.empty()) {
 			std::string sql;
@@ -213,6 +217,7 @@ void PgSQL_Session::on_backend_readable(PgSQL_Connection& connection) {
 		}
 		if (request_.syncing && request_.hidden_cycles == 0) {
 			finish_hidden_sync();
+			process_input(); // what an open batch has brought meanwhile
 			return;
 		}
 		check_backpressure();
@@ -283,6 +288,11 @@ void PgSQL_Session::complete_request() {
 		request_.retry_on_writer = false;
 		release_backend();
 		retry_elsewhere(request_.retry_reason);
+		return;
+	}
+	if (request_.run_again) {
+		rewind_request();
+		dispatch();
 		return;
 	}
 	if (request_.kind == Request_Kind::simple && !request_.error_seen) {

@@ -39,9 +39,13 @@ size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) {
 		}
 		at += frame.size();
 		switch (frame.type) {
-		case 'S':
 		case 'Q':
 		case 'F':
+			if (request_.error_seen) {
+				break; // the server skips it: only a Sync ends this request
+			}
+			[[fallthrough]];
+		case 'S':
 			closed = true;
 			return at;
 		case 'H':
@@ -91,6 +95,10 @@ bool PgSQL_Session::begin_extended() {
 		answer_poisoned_batch();
 		return state_ != Session_State::ended;
 	}
+	if (own_statement_ != nullptr) {
+		answer_own_batch();
+		return state_ != Session_State::ended;
+	}
 	plan_and_start(request_.analysis->digest_text.empty() ? std::string_view() : batch_text());
 	return state_ != Session_State::ended;
 }
@@ -131,6 +139,7 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 	size_t statements = 0;
 	batch_sql_.clear();
 	batch_statement_.reset();
+	own_statement_.reset();
 	// Names given by this batch: what a Bind means by them was looked at when they were parsed.
 	std::vector<std::string_view>& parsed = parsed_names_;
 	parsed.clear();
@@ -140,6 +149,9 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 	};
 	const auto consider = [&](const Statement_Analysis_Ptr& analysis) {
 		++statements;
+		if (is_own_statement(analysis->statement)) {
+			own_statement_ = analysis;
+		}
 		if (chosen == nullptr || (chosen->statement.is_read() && !analysis->statement.is_read())) {
 			chosen = analysis;
 		}
@@ -280,12 +292,13 @@ void PgSQL_Session::queue(Operation operation) {
 }
 
 // A local answer: due at once when nothing is outstanding before it, else in its turn.
-void PgSQL_Session::queue_local(Operation_Kind kind) {
+void PgSQL_Session::queue_local(Operation operation) {
 	if (!request_.has_operation()) {
-		request_.pending_local.push_back(kind == Operation_Kind::parse ? '1' : '3');
+		request_.pending_local.push_back(operation.kind == Operation_Kind::parse ? '1' : '3');
 		return;
 	}
-	queue({.kind = kind, .local = true});
+	operation.local = true;
+	queue(std::move(operation));
 }
 
 // From now on the client's name stands for this statement.
@@ -293,8 +306,8 @@ Prepared_Statement_Ptr PgSQL_Session::learn_statement(const Parse_View& view) {
 	const Statement_Analysis_Ptr analysis =
 	    worker_.queries.analyse(view.sql, standard_conforming_strings_);
 	if (!view.statement.empty()) {
-		const Prepared_Statement_Ptr statement =
-		    worker_.statements.get(view.sql, view.parameter_types.wire(), analysis);
+		const Prepared_Statement_Ptr statement = worker_.statements.get(
+		    view.sql, view.parameter_types.wire(), analysis, wanted_.meaning_hash());
 		statements_[std::string(view.statement)] = statement;
 		return statement;
 	}
@@ -313,46 +326,70 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		return false;
 	}
 	if (view.statement.empty()) {
+		const Prepared_Statement_Ptr before = unnamed_;
+		const uint64_t id_before = unnamed_id_;
 		learn_statement(view);
 		append_parse(out, {}, view.sql, view.parameter_types);
-		queue({.kind = Operation_Kind::parse, .unnamed_id = unnamed_id_});
+		queue({.kind = Operation_Kind::parse,
+		       .unnamed_id = unnamed_id_,
+		       .before = before,
+		       .unnamed_before = id_before});
 		return true;
 	}
 	const std::string name(view.statement);
 	const auto existing = statements_.find(name);
 	if (existing != statements_.end() && !request_.replaying) {
 		// Let the server refuse it, so that its transaction fails as it should.
-		ensure_statement(existing->second, out);
-		append_parse(out, existing->second->name, view.sql, view.parameter_types);
+		const Prepared_Statement_Ptr known = ensure_statement(existing->second, out);
+		append_parse(out, known->name, view.sql, view.parameter_types);
 		queue({.kind = Operation_Kind::parse, .duplicate_name = true, .client_name = name});
 		return true;
 	}
 	const Prepared_Statement_Ptr statement = learn_statement(view);
 	if (backend_->backend_state.statements.contains(statement->id) ||
 	    request_.operations.parses(statement->id)) {
-		queue_local(Operation_Kind::parse);
+		queue_local({.kind = Operation_Kind::parse, .client_name = name});
 		return true;
 	}
-	evict_statement(out);
+	make_room_for(*statement, out);
 	append_parse(out, statement->name, view.sql, view.parameter_types);
 	queue({.kind = Operation_Kind::parse, .statement = statement, .client_name = name});
 	return true;
 }
 
-// The server connection has, or gets by a hidden Parse, this statement.
-void PgSQL_Session::ensure_statement(const Prepared_Statement_Ptr& statement, std::string& out) {
+// The server connection has, or gets by a hidden Parse, the statement of this place of statements_.
+// When the session's parameters have changed since its Parse, a new Parse would read its literals
+// in another way: then the name gets a statement of its own for these parameters, and no other
+// client meets it.
+Prepared_Statement_Ptr PgSQL_Session::ensure_statement(Prepared_Statement_Ptr& statement,
+                                                       std::string& out) {
 	Backend_State& held = backend_->backend_state;
 	const auto found = held.statements.find(statement->id);
 	if (found != held.statements.end()) {
 		found->second = ++held.use_counter;
-		return;
+		return statement;
 	}
 	if (request_.operations.parses(statement->id)) {
-		return;
+		return statement;
 	}
-	evict_statement(out);
+	if (statement->meaning != wanted_.meaning_hash()) {
+		statement = worker_.statements.get(statement->sql, statement->parameter_types,
+		                                   statement->analysis, wanted_.meaning_hash());
+		return ensure_statement(statement, out);
+	}
+	make_room_for(*statement, out);
 	append_parse(out, statement->name, statement->sql, Oid_List(statement->parameter_types));
 	queue({.kind = Operation_Kind::parse, .hidden = true, .statement = statement});
+	return statement;
+}
+
+void PgSQL_Session::make_room_for(const Prepared_Statement& statement, std::string& out) {
+	Backend_State& held = backend_->backend_state;
+	evict_statement(out);
+	if (held.stale_statements.erase(statement.id) != 0) {
+		append_close(out, Target_Kind::statement, statement.name);
+		queue({.kind = Operation_Kind::close, .hidden = true, .stale_id = statement.id});
+	}
 }
 
 // Makes room for one statement more: closes the one that was not used for longest when the
@@ -406,8 +443,7 @@ bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
 	} else {
 		const auto found = statements_.find(view.statement);
 		if (found != statements_.end()) {
-			statement = found->second;
-			ensure_statement(statement, out);
+			statement = ensure_statement(found->second, out);
 			name = statement->name;
 		} else if (view.statement.starts_with(kStatementPrefix)) {
 			name = "polar_ps_"; // never a statement: the server says that it does not exist
@@ -429,18 +465,19 @@ bool PgSQL_Session::translate_describe(const Frame& frame, std::string& out) {
 		return false;
 	}
 	std::string_view name = view.name;
+	Prepared_Statement_Ptr statement;
 	if (view.kind == Target_Kind::statement) {
 		if (view.name.empty()) {
 			ensure_unnamed(out);
 		} else if (const auto found = statements_.find(view.name); found != statements_.end()) {
-			ensure_statement(found->second, out);
-			name = found->second->name;
+			statement = ensure_statement(found->second, out);
+			name = statement->name;
 		} else if (view.name.starts_with(kStatementPrefix)) {
 			name = kStatementPrefix;
 		}
 	}
 	append_describe(out, view.kind, name);
-	queue({.kind = Operation_Kind::describe});
+	queue({.kind = Operation_Kind::describe, .statement = statement});
 	return true;
 }
 
@@ -456,6 +493,10 @@ bool PgSQL_Session::translate_execute(const Frame& frame, std::string_view raw, 
 	} else if (const auto found = portals_.find(view.portal); found != portals_.end()) {
 		operation.statement = found->second;
 	}
+	++request_.executions;
+	if (operation.statement != nullptr) {
+		note_execution(operation.statement->analysis->statement);
+	}
 	queue(std::move(operation));
 	return true;
 }
@@ -469,16 +510,26 @@ bool PgSQL_Session::translate_close(const Frame& frame, std::string& out) {
 		const auto found = statements_.find(view.name);
 		if (found != statements_.end()) {
 			// The server's statement serves other clients too; only the name goes.
+			const Prepared_Statement_Ptr before = found->second;
 			statements_.erase(found);
-			queue_local(Operation_Kind::close);
+			queue_local({.kind = Operation_Kind::close,
+			             .client_name = std::string(view.name),
+			             .before = before});
 			return true;
 		}
 		if (view.name.empty()) {
+			append_close(out, view.kind, view.name);
+			queue({.kind = Operation_Kind::close,
+			       .closes_unnamed = true,
+			       .before = unnamed_,
+			       .unnamed_before = unnamed_id_});
 			unnamed_.reset();
 			unnamed_id_ = 0;
 			backend_->backend_state.unnamed_statement = 0;
-		} else if (view.name.starts_with(kStatementPrefix)) {
-			queue_local(Operation_Kind::close);
+			return true;
+		}
+		if (view.name.starts_with(kStatementPrefix)) {
+			queue_local({.kind = Operation_Kind::close});
 			return true;
 		}
 	} else {

@@ -50,7 +50,7 @@ void PgSQL_Session::answer_poisoned(Statement_Kind kind) {
 		return;
 	}
 	end_poisoned_transaction();
-	complete_locally("ROLLBACK");
+	finish_locally({.tag = "ROLLBACK"});
 }
 
 // The same for a batch, which must hold the end of the transaction and nothing else.
@@ -59,7 +59,7 @@ void PgSQL_Session::answer_poisoned_batch() {
 	const Statement_Kind kind = request_.statement->kind;
 	std::string out;
 	const int executions =
-	    request_.open || !ends_poisoned(kind) ? -1 : append_poisoned_answers(out);
+	    request_.open || !ends_poisoned(kind) ? -1 : append_batch_answers(out, {.tag = "ROLLBACK"});
 	if (executions < 0 || executions > 1) {
 		refuse_poisoned(kind);
 		return;
@@ -71,38 +71,6 @@ void PgSQL_Session::answer_poisoned_batch() {
 	in_begin_ = request_end_;
 	request_.clear();
 	send_to_client(out);
-}
-
-// What a server in a failed transaction answers to the messages of a COMMIT or ROLLBACK before the
-// Sync. Returns how often it is executed (0: only parsed), -1: there are other messages.
-int PgSQL_Session::append_poisoned_answers(std::string& out) {
-	int executions = 0;
-	for (size_t at = in_begin_; at < request_end_;) {
-		Frame frame;
-		const std::string_view rest = std::string_view(in_).substr(at);
-		next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength,
-		           frame);
-		at += frame.size;
-		Parse_View parse_view;
-		Describe_View describe_view;
-		if (frame.type == 'P' && parse(frame.body, parse_view)) {
-			learn_statement(parse_view);
-			append_parse_complete(out);
-		} else if (frame.type == 'B') {
-			append_bind_complete(out);
-		} else if (frame.type == 'D' && parse(frame.body, describe_view)) {
-			if (describe_view.kind == Target_Kind::statement) {
-				append_no_parameters(out);
-			}
-			append_no_data(out);
-		} else if (frame.type == 'E') {
-			++executions;
-			append_command_complete(out, "ROLLBACK");
-		} else if (frame.type != 'S') {
-			return -1;
-		}
-	}
-	return executions;
 }
 
 } // namespace proxy

@@ -85,7 +85,7 @@ Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body)
 	case 'N':
 		// A notice of a hidden SET is nobody's business; a wait's best-effort warning is the
 		// client's.
-		if (request_.hidden_commands > 0 || request_.retry_on_writer ||
+		if (request_.hidden_commands > 0 || request_.retry_on_writer || request_.run_again ||
 		    (request_.has_operation() && request_.front().hidden)) {
 			return Message_Fate::hide;
 		}
@@ -100,8 +100,7 @@ Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body)
 	case 's':
 		return on_operation_reply(type, body);
 	default:
-		return request_.retry_on_writer || request_.hidden_failed ? Message_Fate::hide
-		                                                          : Message_Fate::forward;
+		return request_.answer_dropped() ? Message_Fate::hide : Message_Fate::forward;
 	}
 }
 
@@ -130,7 +129,7 @@ void PgSQL_Session::pop_operation() {
 }
 
 Message_Fate PgSQL_Session::on_operation_reply(char type, std::span<const uint8_t>) {
-	const bool dropped = request_.retry_on_writer || request_.hidden_failed;
+	const bool dropped = request_.answer_dropped();
 	if (!request_.has_operation() || request_.front().kind == Operation_Kind::query) {
 		if (type == 'I' && request_.kind == Request_Kind::simple) {
 			request_.hidden_commands = 0;
@@ -162,6 +161,9 @@ Message_Fate PgSQL_Session::on_operation_reply(char type, std::span<const uint8_
 		finished = operation.kind == Operation_Kind::execute;
 		if (finished && operation.statement != nullptr && !hidden) {
 			account_statement(*operation.statement->analysis, request_.rows_sent, 0);
+			if (type == 's' && !operation.statement->analysis->statement.sets.empty()) {
+				pinned_ |= kStickySet; // it has run, and will not say that it is done
+			}
 		}
 		break;
 	default: // 't': RowDescription or NoData follows
@@ -190,10 +192,11 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 		--request_.hidden_commands;
 		return Message_Fate::hide;
 	}
-	if (request_.retry_on_writer || request_.hidden_failed) {
+	if (request_.answer_dropped()) {
 		return Message_Fate::hide;
 	}
 	request_.copy_in = false;
+	++request_.completed;
 	Command_Tag tag;
 	parse(body, tag);
 	if (request_.kind == Request_Kind::extended && request_.has_operation() &&
@@ -217,6 +220,26 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 	return Message_Fate::forward;
 }
 
+// A shared statement that is not what it was on this connection: another client's SQL has dropped
+// it (26000), or the result it was planned for has changed (bug bank: "cached plan must not change
+// result type"). It is parsed anew before the next use. True: nothing has been executed or answered
+// yet, so that the request can run again unseen.
+bool PgSQL_Session::note_lost_statement(const Error_Fields& fields) {
+	if (request_.kind != Request_Kind::extended || !request_.has_operation()) {
+		return false;
+	}
+	const Operation& operation = request_.front();
+	const bool gone = fields.sqlstate == "26000" && (operation.kind == Operation_Kind::bind ||
+	                                                 operation.kind == Operation_Kind::describe);
+	const bool outdated = fields.sqlstate == "0A000" && fields.routine == "RevalidateCachedQuery";
+	if ((!gone && !outdated) || operation.statement == nullptr || operation.statement->id == 0) {
+		return false;
+	}
+	backend_->backend_state.doubt_statement(operation.statement->id);
+	return transaction_status_ == 'I' && request_.executions <= 1 && !request_.open &&
+	       !request_.result_started && !request_.replaying && request_.completed == 0;
+}
+
 // SQLSTATEs with which a replica refuses what the primary can do: a misjudged read (25006, 0A000 of
 // an unlogged table, 55000), a conflict with recovery (40001), a server going down (57P0x).
 bool PgSQL_Session::retriable_on_writer(std::string_view sqlstate) const {
@@ -226,7 +249,7 @@ bool PgSQL_Session::retriable_on_writer(std::string_view sqlstate) const {
 }
 
 Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
-	if (request_.retry_on_writer || request_.hidden_failed) {
+	if (request_.answer_dropped()) {
 		return Message_Fate::hide;
 	}
 	Error_Fields fields;
@@ -258,13 +281,19 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	const bool duplicate =
 	    request_.has_operation() && request_.front().duplicate_name && fields.sqlstate == "42P05";
 	const std::string client_name = duplicate ? request_.front().client_name : std::string();
-	forget_unconfirmed_parses();
+	const bool heals = note_lost_statement(fields);
+	forget_skipped();
 	if (request_.plan.to_reader && !request_.result_started && !request_.canceled &&
 	    (hidden || timed_out || retriable_on_writer(fields.sqlstate)) && may_retry()) {
 		request_.retry_on_writer = true;
 		pieces_.clear(); // what was about to go out belongs to the answer that is given up
 		request_.retry_reason =
 		    timed_out ? Route_Reason::wait_timeout : Route_Reason::retry_on_primary;
+		return Message_Fate::hide;
+	}
+	if (heals) {
+		request_.run_again = true;
+		pieces_.clear();
 		return Message_Fate::hide;
 	}
 	request_.hidden_commands = 0;
@@ -278,36 +307,59 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	return Message_Fate::forward;
 }
 
-// After an error the server skips to Sync: nothing queued before it is answered. Statements whose
-// Parse was not confirmed do not exist, and those whose Close was not are still there.
-void PgSQL_Session::forget_unconfirmed_parses() {
+// After an error the server skips to Sync: nothing queued before it is answered, and nothing of it
+// has happened; the first one is what the error is about.
+void PgSQL_Session::forget_skipped() {
+	std::vector<Operation> skipped;
 	while (request_.has_operation()) {
 		Operation& operation = request_.front();
 		if (operation.kind == Operation_Kind::sync) {
-			return;
+			break;
 		}
 		if (operation.kind == Operation_Kind::query && request_.operations.size() == 1 &&
 		    request_.operations.untouched()) {
-			return; // the Query itself failed: its ReadyForQuery follows
+			break; // the Query itself failed: its ReadyForQuery follows
 		}
 		if (operation.kind == Operation_Kind::query) {
 			// Skipped like the rest: the request goes on to the client's Sync.
 			request_.sync_sent = false;
 			request_.open = true;
 		}
-		if (operation.closed_id != 0 && backend_ != nullptr) {
-			// Least recently used, as it was: it goes first when room is needed again.
-			backend_->backend_state.statements.emplace(operation.closed_id, 0);
-		}
-		if (operation.kind == Operation_Kind::parse && !operation.hidden) {
-			if (operation.unnamed_id != 0 && operation.unnamed_id == unnamed_id_) {
-				unnamed_.reset();
-				unnamed_id_ = 0;
-			} else if (!operation.client_name.empty() && !operation.duplicate_name) {
-				statements_.erase(operation.client_name);
-			}
-		}
+		skipped.push_back(std::move(operation));
 		request_.operations.pop();
+	}
+	for (size_t i = skipped.size(); i > 0; --i) {
+		undo_names(skipped[i - 1], i == 1);
+	}
+}
+
+void PgSQL_Session::undo_names(const Operation& operation, bool failed) {
+	if (backend_ != nullptr) {
+		Backend_State& held = backend_->backend_state;
+		if (operation.closed_id != 0) {
+			// Least recently used, as it was: it goes first when room is needed again.
+			held.statements.emplace(operation.closed_id, 0);
+		}
+		if (operation.stale_id != 0) {
+			held.stale_statements.insert(operation.stale_id);
+		}
+		if (operation.unnamed_id != 0 && failed) {
+			held.unnamed_statement = 0; // a Parse drops the old one first
+		}
+	}
+	if (operation.hidden || operation.duplicate_name) {
+		return;
+	}
+	if (operation.closes_unnamed || operation.unnamed_id != 0) {
+		const bool gone = failed && operation.unnamed_id != 0;
+		unnamed_ = gone ? nullptr : operation.before;
+		unnamed_id_ = gone ? 0 : operation.unnamed_before;
+	} else if (!operation.client_name.empty()) {
+		if (operation.before == nullptr) {
+			statements_.erase(operation.client_name);
+		} else {
+			statements_[operation.client_name] = operation.before;
+		}
 	}
 }
 
@@ -347,7 +399,7 @@ Message_Fate PgSQL_Session::on_ready(std::span<const uint8_t> body) {
 	backend_->set_transaction_status(letter);
 	learn_position(body);
 	request_.done = true;
-	if (request_.retry_on_writer || request_.hidden_failed) {
+	if (request_.answer_dropped()) {
 		return Message_Fate::hide;
 	}
 	note_transaction_status(letter);

@@ -24,8 +24,8 @@ bool PgSQL_Session::may_retry() const {
 	       request_.reader_retries <= worker_.config->query_retries_on_failure + 1;
 }
 
-void PgSQL_Session::retry_elsewhere(Route_Reason reason) {
-	++request_.reader_retries;
+// Forgets the answer so far, so that the request can be sent once more.
+void PgSQL_Session::rewind_request() {
 	request_.hidden_cycles = 0;
 	request_.hidden_commands = 0;
 	request_.hidden_failed = false;
@@ -41,7 +41,15 @@ void PgSQL_Session::retry_elsewhere(Route_Reason reason) {
 	request_.rows_affected = 0;
 	request_.operations.clear();
 	request_.pending_local.clear();
+	request_.executions = 0;
+	request_.completed = 0;
+	request_.run_again = false;
 	request_.replaying = true;
+}
+
+void PgSQL_Session::retry_elsewhere(Route_Reason reason) {
+	++request_.reader_retries;
+	rewind_request();
 	// A lost connection is tried on another replica once; anything the replica said itself would
 	// be said by the next one too.
 	const bool other_replica = reason == Route_Reason::no_replica && request_.reader_retries == 1;
@@ -131,7 +139,7 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 	if (request_.kind == Request_Kind::none) {
 		return; // idle in a transaction: the next statement is told
 	}
-	forget_unconfirmed_parses();
+	forget_skipped();
 	answer_error(error);
 	process_input();
 }

@@ -1,53 +1,11 @@
-// Query and FunctionCall: classify, rules, route; and the few statements the proxy answers itself.
+// Query and FunctionCall: classify, rules, route.
 #include "protocol/PgSQL_Protocol.h"
 #include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
-#include <array>
-#include <optional>
+#include <algorithm>
 
 namespace proxy {
-
-namespace {
-
-struct Mode_Word {
-	std::string_view word;
-	Route_Mode mode;
-};
-constexpr std::array<Mode_Word, 3> kRouteModes = {{{"auto", Route_Mode::automatic},
-                                                   {"primary", Route_Mode::primary},
-                                                   {"replica", Route_Mode::replica}}};
-
-struct Consistency_Word {
-	std::string_view word;
-	Consistency_Mode mode;
-};
-// Both spellings: ours and the names existing deployments use.
-constexpr std::array<Consistency_Word, 7> kConsistencyWords = {
-    {{"eventual", Consistency_Mode::eventual},
-     {"session", Consistency_Mode::session_lsn},
-     {"session_lsn", Consistency_Mode::session_lsn},
-     {"global", Consistency_Mode::global_lsn},
-     {"global_lsn", Consistency_Mode::global_lsn},
-     {"off", Consistency_Mode::off},
-     {"default", Consistency_Mode::inherit}}};
-
-std::string_view unquoted(std::string_view value) {
-	if (value.size() >= 2 && value.front() == '\'' && value.back() == '\'') {
-		return value.substr(1, value.size() - 2);
-	}
-	return value;
-}
-
-bool is_proxy_setting(std::string_view name) {
-	return name.starts_with("polarproxy.") || name.starts_with("proxysql.polardb_");
-}
-
-bool is_consistency_setting(std::string_view name) {
-	return name == "polarproxy.consistency" || name == "proxysql.polardb_consistency_mode";
-}
-
-} // namespace
 
 void PgSQL_Session::begin_simple(const Frame& frame) {
 	request_.clear();
@@ -66,7 +24,8 @@ void PgSQL_Session::begin_simple(const Frame& frame) {
 		answer_poisoned(request_.statement->kind);
 		return;
 	}
-	if (is_proxy_statement(*request_.statement) && answer_locally(*request_.statement)) {
+	if (is_own_statement(*request_.statement)) {
+		answer_locally(*request_.statement);
 		return;
 	}
 	plan_and_start(query.sql);
@@ -88,123 +47,6 @@ void PgSQL_Session::begin_function_call(const Frame& frame) {
 	plan_and_start({});
 }
 
-bool PgSQL_Session::is_proxy_statement(const Statement_Class& statement) const {
-	switch (statement.kind) {
-	case Statement_Kind::show:
-		return is_proxy_setting(statement.name);
-	case Statement_Kind::set:
-	case Statement_Kind::reset:
-		return statement.sets.size() == 1 && is_proxy_setting(statement.sets.front().name);
-	case Statement_Kind::deallocate:
-		return !statement.all && statements_.find(statement.name) != statements_.end();
-	default:
-		return false;
-	}
-}
-
-void PgSQL_Session::complete_locally(std::string_view tag) {
-	std::string out;
-	append_command_complete(out, tag);
-	append_ready_for_query(out, static_cast<Transaction_Status>(transaction_status_));
-	in_begin_ = request_end_;
-	request_.clear();
-	send_to_client(out);
-}
-
-// Statements that no server sees. False: it is not one of them.
-bool PgSQL_Session::answer_locally(const Statement_Class& statement) {
-	if (statement.kind == Statement_Kind::show) {
-		return answer_show(statement);
-	}
-	if (statement.kind == Statement_Kind::deallocate) {
-		statements_.erase(statement.name);
-		complete_locally("DEALLOCATE");
-		return true;
-	}
-	return answer_proxy_setting(statement.sets.front());
-}
-
-bool PgSQL_Session::answer_proxy_setting(const Set_Item& item) {
-	const std::string_view value = unquoted(item.value);
-	const auto refuse = [&](std::string_view allowed) {
-		Error error = make_error("22023", "invalid value for parameter \"" + item.name + "\": \"" +
-		                                      std::string(value) + "\"");
-		error.hint = "Available values: " + std::string(allowed) + ".";
-		answer_error(error);
-		return true;
-	};
-	if (item.name == "polarproxy.route_mode") {
-		Route_Mode mode = Route_Mode::automatic;
-		bool known = !item.has_value;
-		for (const Mode_Word& entry : kRouteModes) {
-			if (item.has_value && entry.word == value) {
-				mode = entry.mode;
-				known = true;
-			}
-		}
-		if (!known) {
-			return refuse("auto, primary, replica");
-		}
-		route_mode_ = mode;
-	} else if (is_consistency_setting(item.name)) {
-		Consistency_Mode mode = Consistency_Mode::inherit;
-		bool known = !item.has_value;
-		for (const Consistency_Word& entry : kConsistencyWords) {
-			if (item.has_value && entry.word == value) {
-				mode = entry.mode;
-				known = true;
-			}
-		}
-		if (!known) {
-			return refuse("off, eventual, session, global, default");
-		}
-		consistency_ = mode;
-	} else {
-		answer_error(
-		    make_error("42704", "unrecognized configuration parameter \"" + item.name + "\""));
-		return true;
-	}
-	complete_locally(item.has_value ? "SET" : "RESET");
-	return true;
-}
-
-bool PgSQL_Session::answer_show(const Statement_Class& statement) {
-	std::string value;
-	if (statement.name == "polarproxy.route_mode") {
-		for (const Mode_Word& entry : kRouteModes) {
-			if (entry.mode == route_mode_) {
-				value = entry.word;
-			}
-		}
-	} else if (is_consistency_setting(statement.name)) {
-		for (const Consistency_Word& entry : kConsistencyWords) {
-			if (entry.mode == consistency_ && value.empty()) {
-				value = entry.word;
-			}
-		}
-	} else if (statement.name == "polarproxy.last_route") {
-		value = std::string(name_of(last_reason_)) +
-		        (last_server_.empty()
-		             ? std::string()
-		             : " on " + last_server_ + ":" + std::to_string(last_server_port_));
-	} else {
-		answer_error(
-		    make_error("42704", "unrecognized configuration parameter \"" + statement.name + "\""));
-		return true;
-	}
-	std::string out;
-	const std::array<std::string_view, 1> names = {statement.name};
-	append_row_description(out, names);
-	const std::array<std::optional<std::string_view>, 1> row = {value};
-	append_data_row(out, row);
-	append_command_complete(out, "SHOW");
-	append_ready_for_query(out, static_cast<Transaction_Status>(transaction_status_));
-	in_begin_ = request_end_;
-	request_.clear();
-	send_to_client(out);
-	return true;
-}
-
 // The query rules. False: they answered the statement.
 bool PgSQL_Session::apply_rules(std::string_view sql) {
 	Query_Origin origin;
@@ -221,7 +63,7 @@ bool PgSQL_Session::apply_rules(std::string_view sql) {
 		return false;
 	}
 	if (request_.rules.ok_msg != nullptr && request_.kind == Request_Kind::simple) {
-		complete_locally(*request_.rules.ok_msg);
+		finish_locally({.tag = *request_.rules.ok_msg});
 		return false;
 	}
 	if (request_.rules.rewritten != nullptr && request_.kind == Request_Kind::simple) {
@@ -237,6 +79,12 @@ bool PgSQL_Session::apply_rules(std::string_view sql) {
 void PgSQL_Session::plan_and_start(std::string_view sql) {
 	if (request_.kind != Request_Kind::function_call && !apply_rules(sql)) {
 		return;
+	}
+	// Before the plan: a session that keeps its connection keeps one to the primary.
+	if (request_.rules.multiplex == 0) {
+		pinned_ |= kStickyRule;
+	} else if (request_.rules.multiplex == 1) {
+		pinned_ &= ~static_cast<uint32_t>(kStickyRule);
 	}
 	if (!sql.empty()) {
 		request_.hints = worker_.queries.hints(sql);

@@ -152,13 +152,25 @@ bool PgSQL_Session::begin_login(const Startup_Packet& packet) {
 	return start_authentication();
 }
 
+bool PgSQL_Session::take_startup_parameter(const std::string& name, const std::string& value) {
+	Result<bool> ours = take_proxy_setting(name, value);
+	if (!ours.ok()) {
+		return refuse_startup(ours.error());
+	}
+	if (!ours.value()) {
+		startup_parameters_.set(name, value);
+	}
+	return true;
+}
+
 bool PgSQL_Session::take_startup_parameters(const Startup_Packet& packet) {
 	for (const auto& [name, value] : packet.parameters) {
 		if (is_protocol_extension(name)) {
 			refused_options_.emplace_back(name);
 		}
-		if (!is_reserved_key(name)) {
-			startup_parameters_.set(lower_case(name), std::string(value));
+		if (!is_reserved_key(name) &&
+		    !take_startup_parameter(lower_case(name), std::string(value))) {
+			return false;
 		}
 	}
 	const std::string_view* options = packet.find("options");
@@ -168,8 +180,8 @@ bool PgSQL_Session::take_startup_parameters(const Startup_Packet& packet) {
 			return refuse_startup(parsed.error());
 		}
 		for (const auto& [name, value] : parsed.value()) {
-			if (!is_reserved_key(name)) {
-				startup_parameters_.set(lower_case(name), value);
+			if (!is_reserved_key(name) && !take_startup_parameter(lower_case(name), value)) {
+				return false;
 			}
 		}
 	}

@@ -8,6 +8,24 @@
 
 namespace proxy {
 
+// A statement is on its way: what it may leave behind on the connection binds the session to it
+// even if the statement fails, is cancelled or does not run to its end (an advisory lock taken
+// before the error stays).
+void PgSQL_Session::note_execution(const Statement_Class& statement) {
+	pinned_ |= statement.sticky;
+	if (statement.calls_unknown) {
+		backend_->backend_state.changed_by = id_;
+	}
+}
+
+// The request is this one statement and nothing else.
+bool PgSQL_Session::runs_alone(const Statement_Class& statement) const {
+	if (request_.kind == Request_Kind::simple) {
+		return statement.kind != Statement_Kind::multiple;
+	}
+	return request_.executions == 1 && !request_.open;
+}
+
 // A statement was completed by the server with `tag`.
 void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std::string_view tag) {
 	const Statement_Class& statement = analysis.statement;
@@ -15,11 +33,16 @@ void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std:
 	case Statement_Kind::commit:
 		worker_.counters.add(Counter::Commit);
 		// COMMIT of a failed transaction answers ROLLBACK (bug bank BB-044).
-		last_end_committed_ = tag == "COMMIT";
+		end_of_transaction(tag == "COMMIT");
 		break;
 	case Statement_Kind::rollback:
 		worker_.counters.add(Counter::Rollback);
-		last_end_committed_ = false;
+		end_of_transaction(false);
+		break;
+	case Statement_Kind::prepare_transaction:
+		if (tag == "PREPARE TRANSACTION") {
+			end_of_transaction(true); // parameters stay set
+		}
 		break;
 	case Statement_Kind::savepoint:
 	case Statement_Kind::rollback_to:
@@ -28,9 +51,7 @@ void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std:
 		break;
 	case Statement_Kind::deallocate:
 		if (statement.all) {
-			statements_.clear();
-			backend_->backend_state.statements.clear();
-			pinned_ &= ~static_cast<uint32_t>(kStickyPrepare);
+			forget_statements();
 		}
 		break;
 	case Statement_Kind::discard:
@@ -38,47 +59,112 @@ void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std:
 			reset_session_state();
 		}
 		break;
+	case Statement_Kind::unknown:
+		// Longer or newer than the parser takes: it may have been anything.
+		pinned_ |= kStickySet;
+		break;
+	case Statement_Kind::multiple:
+		note_batch(statement);
+		return;
 	default:
 		break;
 	}
-	pinned_ |= statement.sticky;
-	pinned_ &= ~statement.sticky_ends;
-	if (statement.kind == Statement_Kind::multiple) {
-		// Which part did what cannot be told from the answers: a parameter set somewhere in a
-		// batch binds the session to its connection.
-		if (!statement.sets.empty()) {
-			pinned_ |= kStickySet;
-		}
-		last_end_committed_ = true;
-		return;
+	// Only what is certain to last unbinds: a rollback would bring back what has ended.
+	if (statement.sticky_ends != 0 && statement.kind != Statement_Kind::select &&
+	    transaction_status_ == 'I' && runs_alone(statement)) {
+		pinned_ &= ~statement.sticky_ends;
 	}
-	if (statement.kind == Statement_Kind::set || statement.kind == Statement_Kind::reset ||
-	    !statement.sets.empty()) {
+	if (!statement.sets.empty() &&
+	    !(statement.kind == Statement_Kind::select && tag == "SELECT 0")) {
 		note_parameters(statement);
 	}
 }
 
+// Several statements in one Query. Which part did what cannot be told from the answers: when their
+// effects on the session are not plain, it keeps its connection.
+void PgSQL_Session::note_batch(const Statement_Class& statement) {
+	const bool undoes =
+	    statement.controls_transaction && (sets_in_transaction_ || !savepoints_.empty());
+	if (!statement.sets.empty() || undoes) {
+		pinned_ |= kStickySet;
+	}
+	if (statement.deallocates) {
+		backend_->backend_state.doubt_all_statements();
+		backend_->backend_state.unnamed_statement = 0;
+	}
+}
+
+// DEALLOCATE ALL also drops what was prepared by protocol messages, except by those behind it.
+void PgSQL_Session::forget_statements() {
+	std::vector<std::pair<std::string, Prepared_Statement_Ptr>> later;
+	request_.operations.for_each([&](const Operation& operation) {
+		if (operation.kind == Operation_Kind::parse && !operation.client_name.empty()) {
+			const auto found = statements_.find(operation.client_name);
+			if (found != statements_.end()) {
+				later.emplace_back(*found);
+			}
+		}
+	});
+	statements_.clear();
+	for (auto& [name, statement] : later) {
+		statements_[name] = std::move(statement);
+	}
+	backend_->backend_state.statements.clear();
+	backend_->backend_state.stale_statements.clear();
+}
+
+namespace {
+// RESET ALL leaves these as they are (GUC_NO_RESET_ALL).
+bool outlives_reset_all(const std::string& name) {
+	return name == "role" || name == "session_authorization" || name == "seed";
+}
+
+void reset_all(Parameter_Set& parameters, const Parameter_Set& to) {
+	const Parameter_Set before = parameters;
+	parameters = to;
+	for (const auto& [name, value] : before.values()) {
+		if (outlives_reset_all(name)) {
+			parameters.set(name, value);
+		}
+	}
+}
+
+// Parameters that act on the connection itself, whoever holds it, or on where objects are made.
+uint32_t sticky_of(const Set_Item& item) {
+	if (item.name == "idle_session_timeout") {
+		return kStickySet;
+	}
+	if (item.name == "search_path" && item.value.find("pg_temp") != std::string::npos) {
+		return kStickyTempTable;
+	}
+	return kStickyNone;
+}
+} // namespace
+
 void PgSQL_Session::note_parameters(const Statement_Class& statement) {
 	Parameter_Set& here = backend_->backend_state.parameters;
 	if (!sets_in_transaction_) {
-		// The answer's ReadyForQuery has not come yet: whether a transaction is open is known from
-		// the one before, and a SET that opens one does not exist.
+		// Every statement is part of a transaction, be it one up to the next Sync: an error there
+		// takes the parameter back.
 		committed_ = wanted_;
-		sets_in_transaction_ = transaction_status_ != 'I';
+		sets_in_transaction_ = true;
 	}
+	backend_->backend_state.equal_to_hash = 0;
 	if (statement.kind == Statement_Kind::reset && statement.all) {
-		wanted_ = startup_parameters_;
-		here.clear();
-		backend_->backend_state.equal_to_hash = 0;
+		reset_all(wanted_, startup_parameters_);
+		reset_all(here, {});
 		return;
 	}
 	for (const Set_Item& item : statement.sets) {
 		if (item.scope == Set_Scope::local) {
 			continue; // gone at the end of the transaction, on the server too
 		}
+		pinned_ |= sticky_of(item);
 		if (item.has_value) {
-			wanted_.set(item.name, item.value);
-			here.set(item.name, item.value);
+			const std::string value =
+			    item.name == "datestyle" ? full_datestyle(datestyle_now(), item.value) : item.value;
+			wanted_.set(item.name, value);
+			here.set(item.name, value);
 		} else {
 			// On the server back to its own default; for the client to its startup value.
 			here.erase(item.name);
@@ -90,7 +176,16 @@ void PgSQL_Session::note_parameters(const Statement_Class& statement) {
 			}
 		}
 	}
-	backend_->backend_state.equal_to_hash = 0;
+}
+
+// DateStyle before the statement: as set by this request, else as the server has told.
+std::string PgSQL_Session::datestyle_now() const {
+	const std::string* set = backend_->backend_state.parameters.find("datestyle");
+	if (set != nullptr) {
+		return *set;
+	}
+	const auto told = backend_->backend_state.reported.find("DateStyle");
+	return told == backend_->backend_state.reported.end() ? std::string() : told->second;
 }
 
 // The server went back to what it had at an earlier moment, and so do both our records.
@@ -112,6 +207,9 @@ void PgSQL_Session::note_savepoint(const Statement_Class& statement) {
 	    std::find_if(savepoints_.rbegin(), savepoints_.rend(),
 	                 [&statement](const auto& entry) { return entry.first == statement.name; });
 	if (found == savepoints_.rend()) {
+		if (sets_in_transaction_ && statement.kind == Statement_Kind::rollback_to) {
+			pinned_ |= kStickySet; // made inside a batch: what it takes back is not known
+		}
 		return;
 	}
 	const auto place = std::prev(found.base());
@@ -125,30 +223,31 @@ void PgSQL_Session::note_savepoint(const Statement_Class& statement) {
 	savepoints_.erase(std::next(place), savepoints_.end());
 }
 
+// A transaction has ended, explicit or up to a Sync; with AND CHAIN the next one has begun.
+void PgSQL_Session::end_of_transaction(bool committed) {
+	if (sets_in_transaction_ && !committed) {
+		rollback_parameters(committed_);
+	}
+	sets_in_transaction_ = false;
+	savepoints_.clear();
+}
+
 void PgSQL_Session::note_transaction_status(char status) {
 	const bool was_open = transaction_status_ != 'I';
 	const bool is_open = status != 'I';
 	transaction_status_ = status;
-	if (was_open == is_open) {
-		return;
+	if (!is_open) {
+		// What has not ended by a statement of its own ended here: by the Sync, or by an error
+		// (also of a COMMIT that a deferred constraint refused).
+		end_of_transaction(!request_.error_seen);
+		portals_.clear();
 	}
-	if (is_open) {
-		worker_.counters.add(Counter::Active_Transactions);
-		return;
-	}
-	worker_.counters.subtract(Counter::Active_Transactions);
-	if (sets_in_transaction_ && !last_end_committed_) {
-		rollback_parameters(committed_);
-	}
-	sets_in_transaction_ = false;
-	last_end_committed_ = false;
-	savepoints_.clear();
-	portals_.clear();
-	if (backend_ != nullptr && !backend_->tainted &&
-	    backend_->backend_state.parameters.hash() != wanted_.hash() &&
-	    backend_->backend_state.equal_to_hash != wanted_.hash()) {
-		// Rolled-back parameters that were only set here: compared again before the next use.
-		backend_->backend_state.equal_to_hash = 0;
+	if (was_open != is_open) {
+		if (is_open) {
+			worker_.counters.add(Counter::Active_Transactions);
+		} else {
+			worker_.counters.subtract(Counter::Active_Transactions);
+		}
 	}
 }
 
@@ -157,9 +256,8 @@ void PgSQL_Session::reset_session_state() {
 	wanted_ = startup_parameters_;
 	backend_->backend_state.parameters.clear();
 	backend_->backend_state.equal_to_hash = 0;
-	backend_->backend_state.statements.clear();
 	backend_->backend_state.unnamed_statement = 0;
-	statements_.clear();
+	forget_statements();
 	portals_.clear();
 	unnamed_.reset();
 	unnamed_id_ = 0;

@@ -171,5 +171,18 @@ def test_broken_regular_expression_is_refused_and_the_old_rules_stay():
 	equal(_group('select inet_server_port()'), READER)
 
 
+def test_multiplex_keeps_and_frees_the_connection():
+	_load({'match_pattern': 'keep me', 'multiplex': 0, 'apply': 1},
+		{'match_pattern': 'let go', 'multiplex': 1, 'apply': 1})
+	with PROXY.session() as session:
+		reasons = "select pin_reasons from stats_pgsql_processlist where SessionID = %d" % session.pid
+		session.sql("select 'keep me'")
+		equal(PROXY.admin(reasons).rows, [('rule',)])
+		session.sql('select 1')
+		equal(PROXY.admin(reasons).rows, [('rule',)])
+		session.sql("select 'let go'")
+		equal(PROXY.admin(reasons).rows, [(None,)])
+
+
 if __name__ == '__main__':
 	runner.main(globals())

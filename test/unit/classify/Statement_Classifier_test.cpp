@@ -221,7 +221,12 @@ constexpr Sticky_Row kSticky[] = {
     {"DEALLOCATE p", 0, 0},
     {"SELECT setseed(0.1)", kStickySessionFunction, 0},
     {"LOAD 'x'", kStickyLoad, 0},
-    {"RESET ALL", 0, kStickySet},
+    {"RESET ALL", 0, 0}, // leaves role and session authorization
+    {"DO $$ BEGIN END $$", kStickySet, 0},
+    {"EXECUTE p", kStickySet, 0},
+    {"UPDATE pg_settings SET setting = '1'", kStickySet, 0},
+    {"UPDATE pg_catalog.pg_settings SET setting = '1'", kStickySet, 0},
+    {"SELECT * FROM pg_settings", 0, 0},
     {"EXPLAIN SELECT pg_advisory_lock(1)", 0, 0},
     {"EXPLAIN ANALYZE SELECT pg_advisory_lock(1)", kStickyAdvisoryLock, 0},
     {"SELECT 1; LISTEN a", kStickyListen, 0},
@@ -238,6 +243,24 @@ TEST_CASE("what outlives a statement is seen") {
 		CHECK(found.sticky == row.begins);
 		CHECK(found.sticky_ends == row.ends);
 	}
+}
+
+TEST_CASE("calls of what is not known are seen") {
+	CHECK(classify("SELECT my_function()").calls_unknown);
+	CHECK(classify("INSERT INTO t SELECT my_function()").calls_unknown);
+	CHECK(classify("CALL my_procedure()").calls_unknown);
+	CHECK(classify("SELECT 1; CALL my_procedure()").calls_unknown);
+	CHECK_FALSE(classify("SELECT lower('A')").calls_unknown);
+	CHECK_FALSE(classify("INSERT INTO t VALUES (1)").calls_unknown);
+}
+
+TEST_CASE("a batch says what its parts do to the transaction and to prepared statements") {
+	CHECK(classify("SELECT 1; ROLLBACK").controls_transaction);
+	CHECK(classify("SAVEPOINT a; SELECT 1").controls_transaction);
+	CHECK_FALSE(classify("SELECT 1; SELECT 2").controls_transaction);
+	CHECK(classify("DEALLOCATE ALL; SELECT 1").deallocates);
+	CHECK(classify("SELECT 1; DISCARD ALL").deallocates);
+	CHECK_FALSE(classify("SELECT 1; INSERT INTO t VALUES (1)").deallocates);
 }
 
 TEST_CASE("names of functions and relations are kept as written") {
