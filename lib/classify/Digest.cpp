@@ -369,20 +369,22 @@ void Digest_Builder::copy_comments(uint32_t begin, uint32_t end) {
 
 void Digest_Builder::prepare(std::string_view sql) {
 	// Nothing is ever written longer than it was read, but for a few bytes around a fold, and
-	// copies of fixed size reach a little further than what they are for.
+	// copies of fixed size reach a little further than what they are for. Comments that are kept
+	// get a space on each side: half as much again for a row of `/**/`.
 	constexpr size_t kSlack = 64;
+	const size_t spaces = options_.keep_comment ? sql.size() / 2 : 0;
 	// Buffers grown by one huge statement are given back by the next small one.
 	constexpr size_t kKeepBytes = size_t{1} << 20;
-	const auto fit = [&](std::vector<char>& buffer) {
-		if (buffer.size() < sql.size() + kSlack) {
-			buffer.resize(std::max(sql.size() + kSlack, size_t{4096}));
-		} else if (buffer.size() > kKeepBytes && sql.size() < kKeepBytes / 2) {
+	const auto fit = [&](std::vector<char>& buffer, size_t bytes) {
+		if (buffer.size() < bytes + kSlack) {
+			buffer.resize(std::max(bytes + kSlack, size_t{4096}));
+		} else if (buffer.size() > kKeepBytes && bytes < kKeepBytes / 2) {
 			buffer.resize(kKeepBytes / 2 + kSlack);
 			buffer.shrink_to_fit();
 		}
 	};
-	fit(buffer_);
-	fit(source_);
+	fit(buffer_, sql.size() + spaces);
+	fit(source_, sql.size());
 	// Eight bytes at a time is how words are read: behind the client's text that would be
 	// somebody else's memory, behind this copy it is zeros.
 	std::memcpy(source_.data(), sql.data(), sql.size());

@@ -1,8 +1,35 @@
 #include "classify/Rule_Match.h"
 
+#include "base/Clock.h"
 #include "classify/Rule_Hash.h"
 
+#include <fmt/format.h>
+
+#include <array>
+
 namespace proxy {
+
+namespace {
+
+// One search is linear, but finding all matches is not: `x.*y|x` reads to the end of the line from
+// each x of "xxxx". The rule is the administrator's, the text is the client's.
+constexpr int64_t kMaxReplaceUs = 200'000;
+// Rules that run again and again may double a text each time.
+constexpr size_t kMaxRewrittenBytes = size_t{64} << 20;
+constexpr int kMaxGroups = 10; // \0 to \9
+
+// A character that is no match is passed whole.
+size_t character_bytes(const RE2& pattern, std::string_view rest) {
+	size_t bytes = 1;
+	if (pattern.options().encoding() == RE2::Options::EncodingUTF8) {
+		while (bytes < rest.size() && (static_cast<uint8_t>(rest[bytes]) & 0xc0) == 0x80) {
+			++bytes;
+		}
+	}
+	return bytes;
+}
+
+} // namespace
 
 bool Rule_Matcher::matches(const Compiled_Rule& rule, const Query_Origin& origin,
                            std::string_view sql, const Statement_Analysis& analysis) const {
@@ -74,13 +101,62 @@ void Rule_Matcher::rewrite(const Compiled_Rule& rule, std::string_view sql,
 	if (output.rewritten == nullptr) {
 		rewritten_.assign(sql);
 	}
-	const bool changed =
-	    rule.replace_all
-	        ? RE2::GlobalReplace(&rewritten_, *rule.match_pattern, *row.replace_pattern) > 0
-	        : RE2::Replace(&rewritten_, *rule.match_pattern, *row.replace_pattern);
-	if (changed) {
+	Replaced replaced = Replaced::nothing;
+	if (rule.replace_all) {
+		replaced = replace_all(*rule.match_pattern, *row.replace_pattern);
+	} else if (RE2::Replace(&rewritten_, *rule.match_pattern, *row.replace_pattern)) {
+		replaced = rewritten_.size() > kMaxRewrittenBytes ? Replaced::gave_up : Replaced::some;
+	}
+	if (replaced == Replaced::gave_up) {
+		// Sent on as it is, the statement would show what the rule takes out.
+		refusal_ =
+		    fmt::format("query rule {} cannot rewrite this statement: it takes longer than {} "
+		                "ms or becomes longer than {} MB",
+		                row.rule_id, kMaxReplaceUs / 1000, kMaxRewrittenBytes >> 20);
+		output.error_msg = &refusal_;
+	} else if (replaced == Replaced::some) {
 		output.rewritten = &rewritten_;
 	}
+}
+
+// RE2::GlobalReplace with an end to its patience.
+Rule_Matcher::Replaced Rule_Matcher::replace_all(const RE2& pattern,
+                                                 const std::string& replacement) {
+	const int64_t give_up_us = monotonic_us() + kMaxReplaceUs;
+	const re2::StringPiece text(rewritten_);
+	std::array<re2::StringPiece, kMaxGroups> groups;
+	const int group_count = 1 + RE2::MaxSubmatch(replacement);
+	std::string result;
+	size_t at = 0;
+	size_t last_end = std::string::npos;
+	bool any = false;
+	while (at <= text.size() &&
+	       pattern.Match(text, at, text.size(), RE2::UNANCHORED, groups.data(), group_count)) {
+		const auto begin = static_cast<size_t>(groups[0].data() - text.data());
+		result.append(rewritten_, at, begin - at);
+		if (begin == last_end && groups[0].empty()) {
+			// An empty match right behind a match is none.
+			const size_t bytes =
+			    character_bytes(pattern, std::string_view(rewritten_).substr(begin));
+			result.append(rewritten_, begin, bytes);
+			at = begin + bytes;
+			continue;
+		}
+		pattern.Rewrite(&result, replacement, groups.data(), group_count);
+		at = last_end = begin + groups[0].size();
+		any = true;
+		if (monotonic_us() > give_up_us || result.size() > kMaxRewrittenBytes) {
+			return Replaced::gave_up;
+		}
+	}
+	if (!any) {
+		return Replaced::nothing;
+	}
+	if (at < text.size()) {
+		result.append(rewritten_, at, std::string::npos);
+	}
+	rewritten_.swap(result);
+	return Replaced::some;
 }
 
 int64_t Rule_Matcher::flag_out(const Compiled_Rule& rule) {
@@ -117,7 +193,7 @@ Query_Processor_Output Rule_Matcher::run(const Query_Rules::Compiled& rules,
 		}
 		apply(rule, output);
 		rewrite(rule, sql, output);
-		applied = rule.row->apply;
+		applied = rule.row->apply || output.error_msg == &refusal_;
 		const int64_t out = flag_out(rule);
 		if (out >= 0) {
 			flag = out;

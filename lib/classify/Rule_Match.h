@@ -80,10 +80,14 @@ private:
 	             const Statement_Analysis& analysis) const;
 	void apply(const Compiled_Rule& rule, Query_Processor_Output& output);
 	void rewrite(const Compiled_Rule& rule, std::string_view sql, Query_Processor_Output& output);
+	// Replaces every match in rewritten_.
+	enum class Replaced : uint8_t { nothing, some, gave_up };
+	Replaced replace_all(const RE2& pattern, const std::string& replacement);
 	// The flag to go on with, or -1.
 	int64_t flag_out(const Compiled_Rule& rule);
 
 	std::string rewritten_;
+	std::string refusal_;                   // why a statement could not be rewritten
 	uint64_t random_ = 0x9e3779b97f4a7c15u; // state of the generator for weighted flags
 };
 

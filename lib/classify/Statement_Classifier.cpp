@@ -512,7 +512,7 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
                                    const Function_Safety& functions) {
 	// The parser would stop at a NUL and never see what the server may see behind it.
 	const bool has_nul = std::memchr(sql.data(), 0, sql.size()) != nullptr;
-	if (sql.size() > kMaxParsedBytes || has_nul || nests_too_deep(sql, standard_strings)) {
+	if (sql.size() > kMaxParsedBytes || has_nul || !is_cheap_to_parse(sql, standard_strings)) {
 		return unknown_class();
 	}
 	const std::string copy(sql);

@@ -227,6 +227,10 @@ void Tokenizer::scan_number() {
 void Tokenizer::scan_operator(Token& token) {
 	token.kind = Token_Kind::op;
 	const uint32_t begin = at_;
+	if (begin >= signs_begin_ && begin < signs_end_) {
+		at_ = token.end = begin + 1;
+		return;
+	}
 	uint32_t end = at_;
 	bool special = false;
 	while (end < size_ && char_is(data_[end], kCharOperator)) {
@@ -240,9 +244,13 @@ void Tokenizer::scan_operator(Token& token) {
 		                      c != '>' && c != '=');
 		++end;
 	}
+	signs_end_ = end;
 	while (!special && end - begin > 1 && (data_[end - 1] == '-' || data_[end - 1] == '+')) {
 		--end;
 	}
+	// What was cut off is known to be signs: looking at all of it again for each of them would be
+	// quadratic.
+	signs_begin_ = end;
 	at_ = end;
 	token.end = end;
 }

@@ -226,6 +226,9 @@ private:
 	bool standard_strings_;
 	bool unterminated_ = false;
 	bool plain_backslash_ = false;
+	// A run of + and - behind an operator, up to which all characters of the run were seen.
+	uint32_t signs_begin_ = 0;
+	uint32_t signs_end_ = 0;
 };
 
 } // namespace proxy

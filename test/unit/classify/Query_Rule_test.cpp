@@ -1,5 +1,8 @@
 // Query rules: each condition, each effect, the chain of flags, and what is refused at LOAD.
+#include "base/Clock.h"
 #include "classify/Query_Processor.h"
+
+#include <re2/re2.h>
 
 #include <catch2/catch.hpp>
 #include <map>
@@ -416,4 +419,60 @@ TEST_CASE("the configuration comes back as it went in") {
 	CHECK(rules->config().rules.size() == 2);
 	CHECK(rules->hits().size() == 1);
 	CHECK_FALSE(rules->empty());
+}
+
+TEST_CASE("all matches are replaced as RE2 itself does") {
+	const std::string texts[] = {"",
+	                             "a",
+	                             "aaa",
+	                             "abcabc",
+	                             "xyz x y z",
+	                             "\n\n",
+	                             "a\xc3\xa4",
+	                             "\xc3\xa4"
+	                             "a",
+	                             "\xff\xfe a a",
+	                             "aXbXc"};
+	for (const char* pattern :
+	     {"a", "a*", "", "b|", "(a)(b)?", "^", "$", "\\b", "x.*y|x", "[^a]"}) {
+		for (const std::string& text : texts) {
+			Query_Rule_Row row = rule(1);
+			row.match_pattern = pattern;
+			row.replace_pattern = "<\\0>";
+			row.re_modifiers = "GLOBAL";
+			Fixture fixture({row});
+			const Query_Processor_Output output = fixture.ask(text);
+			std::string expected = text;
+			const bool changed = RE2::GlobalReplace(&expected, pattern, *row.replace_pattern) > 0;
+			INFO(pattern << " in " << text);
+			CHECK((output.rewritten != nullptr) == changed);
+			if (output.rewritten != nullptr) {
+				CHECK(*output.rewritten == expected);
+			}
+		}
+	}
+}
+
+TEST_CASE("a rule that would rewrite for seconds refuses the statement") {
+	Query_Rule_Row row = rule(7);
+	row.match_pattern = "x.*y|x";
+	row.replace_pattern = "z";
+	row.re_modifiers = "GLOBAL";
+	Fixture fixture({row});
+	const int64_t begin_us = monotonic_us();
+	const Query_Processor_Output output = fixture.ask(std::string(size_t{1} << 19, 'x'));
+	CHECK(monotonic_us() - begin_us < 3'000'000); // quadratic: minutes
+	REQUIRE(output.error_msg != nullptr);
+	CHECK(output.error_msg->find("query rule 7 cannot rewrite") != std::string::npos);
+	CHECK(output.rewritten == nullptr);
+	CHECK(*fixture.ask("x").rewritten == "z");
+}
+
+TEST_CASE("a rule that doubles the text again and again is refused") {
+	Query_Rule_Row row = rule(8);
+	row.match_pattern = ".*";
+	row.replace_pattern = "\\0\\0";
+	row.flag_out = 0;
+	Fixture fixture({row}, 1000);
+	REQUIRE(fixture.ask("select 1").error_msg != nullptr);
 }
