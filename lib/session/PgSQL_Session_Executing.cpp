@@ -98,6 +98,7 @@ void PgSQL_Session::send_request(std::string& out) {
 			if (request_.waiting_for_position) {
 				append_wait_simple(sql);
 				request_.hidden_commands = 3;
+				request_.prefix_bytes = sql.size(); // plain ASCII: as many characters
 			}
 			if (request_.rewritten.empty()) {
 				// Without the terminating NUL of the client's text.

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 
 namespace proxy {
 
@@ -240,6 +241,32 @@ bool PgSQL_Session::note_lost_statement(const Error_Fields& fields) {
 	       !request_.result_started && !request_.replaying && request_.completed == 0;
 }
 
+namespace {
+// The ErrorResponse with its position counted in the client's own text: the server counted the SQL
+// in front of it as well.
+std::string with_earlier_position(std::span<const uint8_t> body, size_t prefix) {
+	std::string out;
+	Message_Writer message(out, 'E');
+	const std::string_view text(reinterpret_cast<const char*>(body.data()), body.size());
+	for (size_t at = 0; at < text.size() && text[at] != 0;) {
+		const size_t end = std::min(text.find('\0', at), text.size());
+		std::string field(text.substr(at, end - at));
+		if (field[0] == 'P') {
+			size_t position = 0;
+			std::from_chars(field.data() + 1, field.data() + field.size(), position);
+			if (position > prefix) {
+				field = "P" + std::to_string(position - prefix);
+			}
+		}
+		append_cstring(out, field);
+		at = end + 1;
+	}
+	out.push_back('\0');
+	message.finish();
+	return out;
+}
+} // namespace
+
 // SQLSTATEs with which a replica refuses what the primary can do: a misjudged read (25006, 0A000 of
 // an unlogged table, 55000), a conflict with recovery (40001), a server going down (57P0x).
 bool PgSQL_Session::retriable_on_writer(std::string_view sqlstate) const {
@@ -302,6 +329,10 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		append_error_response(
 		    out, make_error("42P05", "prepared statement \"" + client_name + "\" already exists"));
 		emit_copy(out);
+		return Message_Fate::hide;
+	}
+	if (request_.prefix_bytes > 0) {
+		emit_copy(with_earlier_position(body, request_.prefix_bytes));
 		return Message_Fate::hide;
 	}
 	return Message_Fate::forward;

@@ -208,6 +208,20 @@ def test_reads_behind_a_wait_run_on_replicas_extended_protocol():
 	_reads_behind_a_wait(lambda session, text: session.extended(text, timeout=15))
 
 
+def test_error_position_behind_a_wait_is_that_of_the_clients_text():
+	for replica in CLUSTER.replicas:
+		replica.set_apply_delay(40)
+	try:
+		with PROXY.session() as session:
+			for ask in (session.sql, session.extended):
+				session.sql('update kv set v = v + 1 where k = 12')
+				error = expect_error('42703', ask, 'select nope from kv', timeout=15)
+				equal(error.fields.get('P'), '8')
+	finally:
+		for replica in CLUSTER.replicas:
+			replica.set_apply_delay(0)
+
+
 def test_created_table_is_seen_at_once():
 	with PROXY.session() as session:
 		for i in range(5):
