@@ -146,7 +146,7 @@ int serve(const Setup& setup) {
 		if (component_on(setup.options.pgsql_admin, globals.pgsql_admin)) {
 			PROXY_TRY(admin.start_listening());
 		}
-		return {};
+		return admin.keep_configuration();
 	};
 	if (const Result<void> started = ready(); !started) {
 		log_error("not started: {}", started.error().message);

@@ -48,6 +48,9 @@ public:
 	Result<void> open() EXCLUDES(db_mu_);
 	// Every module from memory to the runtime. The error names each rejected row.
 	Result<void> load_all_to_runtime() EXCLUDES(db_mu_);
+	// Writes a configuration that was read from the file to proxysql.db. To be called when nothing
+	// can be refused any more: until then the disk is as it was.
+	Result<void> keep_configuration() EXCLUDES(db_mu_);
 	// Binds admin-pgsql_ifaces and answers clients.
 	Result<void> start_listening() EXCLUDES(db_mu_);
 	// Not from a client's thread: Runtime_Control::act(shutdown) only asks main() for it.

@@ -7,11 +7,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <sys/random.h>
-#include <unistd.h>
 
 namespace proxy {
 
@@ -32,19 +28,6 @@ std::string make_uuid() {
 	}
 	return out;
 }
-
-Result<void> set_aside(const std::string& path) {
-	if (access(path.c_str(), F_OK) != 0) {
-		return {};
-	}
-	const std::string backup = path + ".bak";
-	if (std::rename(path.c_str(), backup.c_str()) != 0) {
-		return make_error(
-		    "58030", fmt::format("cannot rename {} to {}: {}", path, backup, std::strerror(errno)));
-	}
-	log_info("--initial: {} is now {}", path, backup);
-	return {};
-}
 } // namespace
 
 Admin_Core::Admin_Core(Runtime_Control& control, Admin_Options options)
@@ -53,28 +36,27 @@ Admin_Core::Admin_Core(Runtime_Control& control, Admin_Options options)
       admin_(std::make_shared<const Admin_Config>()) {}
 
 Result<void> Admin_Core::open() {
-	if (options_.initial) {
-		PROXY_TRY(set_aside(options_.datadir + "/proxysql.db"));
-	}
-	Result<std::unique_ptr<Admin_Database>> opened = Admin_Database::open(options_.datadir);
+	Result<std::unique_ptr<Admin_Database>> opened =
+	    Admin_Database::open(options_.datadir, options_.initial);
 	if (!opened.ok()) {
 		return opened.take_error();
 	}
 	database_ = opened.take();
-	PROXY_TRY(insert_defaults("disk"));
 	// Rows of other modules (mysql-) are kept too, so that nothing of a ProxySQL file is lost.
 	PROXY_TRY(database_->copy_table(*find_table("global_variables"), "disk.global_variables",
 	                                "main.global_variables"));
+	PROXY_TRY(insert_defaults("main"));
 	for (const Admin_Module& module : admin_modules()) {
-		PROXY_TRY(disk_to_memory(module));
+		if (module.tables[0] != "global_variables") {
+			PROXY_TRY(disk_to_memory(module));
+		}
 	}
-	PROXY_TRY(ensure_uuid());
-
-	const bool file_counts = options_.initial || options_.reload || !database_->existed();
+	file_counts_ =
+	    options_.config && (options_.initial || options_.reload || !database_->existed());
 	if (!options_.config) {
 		return {};
 	}
-	if (!file_counts) {
+	if (!file_counts_) {
 		log_info("Ignoring configuration file at {}", options_.config_path);
 		log_info("Loading configuration from the config DB ({}) as it has higher precedence over "
 		         "the config file.",
@@ -91,9 +73,20 @@ Result<void> Admin_Core::open() {
 			                  fmt::format("{}: {}: {}", options_.config_path, module.name,
 			                              applied.error().message));
 		}
-		PROXY_TRY(memory_to_disk(module));
 	}
 	return {};
+}
+
+Result<void> Admin_Core::keep_configuration() {
+	PROXY_TRY(insert_defaults("disk"));
+	PROXY_TRY(ensure_uuid());
+	if (file_counts_) {
+		for (const Admin_Module& module : admin_modules()) {
+			PROXY_TRY(memory_to_disk(module));
+		}
+		file_counts_ = false;
+	}
+	return database_->keep();
 }
 
 Result<void> Admin_Core::load_all_to_runtime() {

@@ -67,9 +67,11 @@ public:
 	Admin_Core(Runtime_Control& control, Admin_Options options);
 
 	// Opens the databases, fills memory from disk and, where it counts, from the configuration
-	// file.
+	// file. Nothing that is on disk changes (but for the form of an older proxysql.db).
 	Result<void> open();
 	Result<void> load_all_to_runtime();
+	// Once all of it has been found good: what the file said goes to disk.
+	Result<void> keep_configuration();
 
 	// One statement (Admin_Handler.cpp).
 	Result<Admin_Answer> execute(const Admin_Client& client, std::string_view statement);
@@ -146,7 +148,8 @@ private:
 	std::vector<Credential> stats_credentials_;
 	std::map<std::string, Module_Checksum, std::less<>> checksums_;
 	Rebind rebind_;
-	bool started_ = false; // load_all_to_runtime() succeeded
+	bool file_counts_ = false; // what open() read from the file is not on disk yet
+	bool started_ = false;     // load_all_to_runtime() succeeded
 	bool read_only_ = false;
 };
 

@@ -4,6 +4,7 @@
 #include "base/Log.h"
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -38,6 +39,13 @@ std::string_view schema_name(Table_Place place) {
 	return place == Table_Place::history ? "stats_history" : "monitor";
 }
 
+void remove_database(const std::string& path) {
+	for (const char* suffix : {"", "-journal"}) {
+		// Most often there is none.
+		[[maybe_unused]] const int failed = unlink((path + suffix).c_str());
+	}
+}
+
 // SQLite opens lazily and reports a directory without write permission only at the first write;
 // by then the proxy would be running. Ask first.
 Result<void> check_writable(const std::string& path, const std::string& datadir) {
@@ -51,7 +59,8 @@ Result<void> check_writable(const std::string& path, const std::string& datadir)
 }
 } // namespace
 
-Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& datadir) {
+Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& datadir,
+                                                             bool fresh) {
 	const std::string id = unique_name();
 	const std::string stats_uri = "file:mem_statsdb_" + id + "?mode=memory&cache=shared";
 	const std::string monitor_uri = "file:mem_monitordb_" + id + "?mode=memory&cache=shared";
@@ -71,6 +80,10 @@ Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& 
 	auto database = std::make_unique<Admin_Database>(admin.take(), stats.take());
 	database->disk_path_ = disk_path;
 	database->existed_ = access(disk_path.c_str(), F_OK) == 0;
+	if (fresh || !database->existed_) {
+		database->new_path_ = disk_path + ".new";
+		remove_database(database->new_path_); // of a start that was killed
+	}
 	const mode_t old_mask = umask(0027); // the files hold passwords
 	Result<void> attached = database->attach_disk();
 	if (attached.ok()) {
@@ -99,9 +112,39 @@ Result<std::unique_ptr<Admin_Database>> Admin_Database::open(const std::string& 
 	return database;
 }
 
+Admin_Database::~Admin_Database() {
+	if (!new_path_.empty()) {
+		remove_database(new_path_);
+	}
+}
+
+// Both names stay on one file system, so each step is whole: at any moment one of the files is
+// there. The handle does not follow a name; it is attached anew.
+Result<void> Admin_Database::keep() {
+	if (new_path_.empty()) {
+		return {};
+	}
+	const auto rename_to = [](const std::string& from, const std::string& to) -> Result<void> {
+		if (std::rename(from.c_str(), to.c_str()) == 0) {
+			return {};
+		}
+		return make_error(kBootState,
+		                  "cannot rename " + from + " to " + to + ": " + std::strerror(errno));
+	};
+	PROXY_TRY(admin_->execute("DETACH DATABASE disk"));
+	if (existed_) {
+		PROXY_TRY(rename_to(disk_path_, disk_path_ + ".bak"));
+		log_info("--initial: {} is now {}.bak", disk_path_, disk_path_);
+	}
+	PROXY_TRY(rename_to(new_path_, disk_path_));
+	new_path_.clear();
+	return attach_disk();
+}
+
 Result<void> Admin_Database::attach_disk() {
-	if (Result<void> attached = admin_->attach(disk_path_, "disk"); !attached.ok()) {
-		return about_file(disk_path_, attached.error());
+	const std::string& path = present_path();
+	if (Result<void> attached = admin_->attach(path, "disk"); !attached.ok()) {
+		return about_file(path, attached.error());
 	}
 	// Configuration is written rarely and must be there after a power cut: full synchronisation.
 	Result<void> set = admin_->execute("PRAGMA disk.synchronous=FULL");
@@ -112,7 +155,7 @@ Result<void> Admin_Database::attach_disk() {
 		}
 	}
 	if (!set.ok()) {
-		return about_file(disk_path_, set.error());
+		return about_file(path, set.error());
 	}
 	return {};
 }

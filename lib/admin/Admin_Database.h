@@ -27,7 +27,14 @@ class Admin_Database {
 public:
 	// Opens or creates both files and all tables. Fails with a clear error on a file that is no
 	// database, is damaged or cannot be written.
-	static Result<std::unique_ptr<Admin_Database>> open(const std::string& datadir);
+	// `fresh`: nothing is read from proxysql.db. A new one is built beside it, or in its place when
+	// there is none, and only keep() gives it its name: a start that is refused leaves the old one
+	// as it was.
+	static Result<std::unique_ptr<Admin_Database>> open(const std::string& datadir,
+	                                                    bool fresh = false);
+	~Admin_Database();
+	// The new database becomes proxysql.db, an old one proxysql.db.bak.
+	Result<void> keep();
 
 	SQLite3DB& admin() { return *admin_; }
 	SQLite3DB& stats_only() { return *stats_; }
@@ -53,6 +60,7 @@ public:
 	    : admin_(std::move(admin)), stats_(std::move(stats)) {}
 
 private:
+	const std::string& present_path() const { return new_path_.empty() ? disk_path_ : new_path_; }
 	Result<void> attach_disk();
 	Result<void> create_all();
 	Result<void> create_disk_tables();
@@ -67,6 +75,7 @@ private:
 	std::unique_ptr<SQLite3DB> admin_;
 	std::unique_ptr<SQLite3DB> stats_;
 	std::string disk_path_;
+	std::string new_path_; // until keep(): where the new database is; empty: none is new
 	bool existed_ = false;
 	bool backed_up_ = false;
 };

@@ -67,6 +67,11 @@ Result<void> ProxySQL_Admin::load_all_to_runtime() {
 	return core_->load_all_to_runtime();
 }
 
+Result<void> ProxySQL_Admin::keep_configuration() {
+	Lock lock(db_mu_);
+	return core_->keep_configuration();
+}
+
 Result<void> ProxySQL_Admin::start_listening() {
 	Lock lock(db_mu_);
 	Result<std::vector<Listen_Address>> addresses =

@@ -311,6 +311,20 @@ Result<std::string> file_text(const std::string& path) {
 	return text.str();
 }
 
+// ` "NAME"` when the line is an @include: libconfig does not say which file it could not open.
+std::string included_file(std::string_view text, int line) {
+	for (int passed = 1; passed < line; ++passed) {
+		const size_t end = text.find('\n');
+		text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+	}
+	text = text.substr(0, text.find('\n'));
+	const size_t include = text.find("@include");
+	const size_t begin = include == std::string_view::npos ? include : text.find('"', include);
+	const size_t end = begin == std::string_view::npos ? begin : text.find('"', begin + 1);
+	return end == std::string_view::npos ? std::string()
+	                                     : fmt::format(" {}", text.substr(begin, end + 1 - begin));
+}
+
 // Runs `parse` and the reader behind the one place where libconfig's exceptions end.
 template <typename Parse>
 Result<Config_File_Contents> read(const std::string& name, const std::string& text,
@@ -335,9 +349,12 @@ Result<Config_File_Contents> read(const std::string& name, const std::string& te
 		}
 		return File_Reader(config.getRoot(), name, scope).run();
 	} catch (const libconfig::ParseException& failure) {
-		const char* file = failure.getFile();
-		return make_error("F0000", fmt::format("{}:{}: {}", file == nullptr ? name : file,
-		                                       failure.getLine(), failure.getError()));
+		const std::string file = failure.getFile() == nullptr ? name : failure.getFile();
+		auto included = file_text(file); // `text` may be of no file at all
+		const std::string source = file == name || !included.ok() ? text : included.take();
+		return make_error("F0000",
+		                  fmt::format("{}:{}: {}{}", file, failure.getLine(), failure.getError(),
+		                              included_file(source, failure.getLine())));
 	} catch (const libconfig::FileIOException&) {
 		return make_error("58P01", fmt::format("{}: cannot be read", name));
 	} catch (const libconfig::SettingException& failure) {

@@ -86,6 +86,14 @@ void read_pairs(const Setting& setting, Config_File_Contents& contents,
 		const std::string reader = std::to_string(row.reader_hostgroup);
 		entry.unique(writers, writer, "writer_hostgroup " + writer);
 		entry.unique(readers, reader, "reader_hostgroup " + reader);
+		for (const int hostgroup : {row.writer_hostgroup, row.reader_hostgroup}) {
+			const std::string name = std::to_string(hostgroup);
+			if (row.writer_hostgroup != row.reader_hostgroup && writers.contains(name) &&
+			    readers.contains(name)) {
+				entry.error(fmt::format("hostgroup {} is writer of one pair and reader of another",
+				                        hostgroup));
+			}
+		}
 		places.push_back({contents.servers.replication_hostgroups.size(), entry.place()});
 		contents.servers.replication_hostgroups.push_back(std::move(row));
 	});

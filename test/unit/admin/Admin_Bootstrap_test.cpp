@@ -27,6 +27,7 @@ TEST_CASE("the database wins over the file, unless told otherwise") {
 		INFO((opened.ok() ? "" : opened.error().message));
 		REQUIRE(opened.ok());
 		REQUIRE(core.load_all_to_runtime().ok());
+		REQUIRE(core.keep_configuration().ok());
 	};
 	start(admin_options(directory.path, file(5001)));
 	REQUIRE(runtime.servers.servers.size() == 1);
@@ -60,6 +61,7 @@ TEST_CASE("addresses that only conflict with the defaults of the other module ar
 	                                       "pgsql_variables = { interfaces=\"0.0.0.0:6132\" }\n"));
 	REQUIRE(core.open().ok());
 	CHECK(core.load_all_to_runtime().ok());
+	REQUIRE(core.keep_configuration().ok());
 	Admin_Core conflict(
 	    runtime,
 	    admin_options(directory.path, "pgsql_variables = { interfaces=\"0.0.0.0:6132\" }\n"));
@@ -76,6 +78,7 @@ TEST_CASE("the node keeps its uuid") {
 	const auto uuid = [&] {
 		Admin_Core core(runtime, admin_options(directory.path));
 		REQUIRE(core.open().ok());
+		REQUIRE(core.keep_configuration().ok());
 		return core.database().admin().value(
 		    "SELECT variable_value FROM disk.global_settings WHERE variable_name='uuid'", "");
 	};
@@ -168,4 +171,57 @@ TEST_CASE("the configuration written out reads back to the same rows") {
 	      "^SELECT \\d");
 	CHECK(db.value("SELECT filename FROM scheduler WHERE id=2", "") == "/bin/true");
 	CHECK_FALSE(core.execute(Admin_Client{}, "SELECT CONFIG INTO OUTFILE").ok());
+}
+
+TEST_CASE("a start that is refused leaves the disk as it was") {
+	Temporary_Directory directory;
+	Fake_Runtime runtime;
+	const auto files = [&] {
+		std::map<std::string, std::string> found;
+		for (const auto& entry : std::filesystem::directory_iterator(directory.path)) {
+			if (entry.path().filename().string().starts_with("proxysql.db")) {
+				std::ifstream file(entry.path(), std::ios::binary);
+				found[entry.path().filename()] =
+				    std::string(std::istreambuf_iterator<char>(file), {});
+			}
+		}
+		return found;
+	};
+	const auto with_port = [&](int port) {
+		return admin_options(directory.path, "pgsql_servers = ( { address=\"10.0.0.1\" port=" +
+		                                         std::to_string(port) + " hostgroup=3 } )\n");
+	};
+	const auto refuse = [&](Admin_Options options) {
+		Admin_Core core(runtime, std::move(options));
+		REQUIRE(core.open().ok());
+		runtime.refuse = "no";
+		CHECK_FALSE(core.load_all_to_runtime().ok());
+		runtime.refuse.clear();
+	};
+	// The first start of all: the file counts again at the next one.
+	refuse(with_port(5001));
+	CHECK(files().empty());
+	{
+		Admin_Core core(runtime, with_port(5002));
+		REQUIRE(core.open().ok());
+		REQUIRE(core.load_all_to_runtime().ok());
+		REQUIRE(core.keep_configuration().ok());
+		// The handle is on the file of that name, not on one that was renamed.
+		REQUIRE(core.execute(Admin_Client{}, "SAVE PGSQL SERVERS TO DISK").ok());
+	}
+	const auto before = files();
+	CHECK(before.size() == 1);
+	for (const bool initial : {true, false}) {
+		Admin_Options options = with_port(5003);
+		options.initial = initial;
+		options.reload = !initial;
+		options.uuid = "00000000-0000-4000-8000-000000000000";
+		refuse(options);
+		CHECK(files() == before);
+	}
+	Admin_Core core(runtime, with_port(5004));
+	REQUIRE(core.open().ok());
+	REQUIRE(core.load_all_to_runtime().ok());
+	REQUIRE(runtime.servers.servers.size() == 1);
+	CHECK(runtime.servers.servers[0].port == 5002);
 }

@@ -22,6 +22,7 @@ public:
 		const Result<void> loaded = core->load_all_to_runtime();
 		INFO((loaded.ok() ? "" : loaded.error().message));
 		REQUIRE(loaded.ok());
+		REQUIRE(core->keep_configuration().ok());
 	}
 	void restart(Admin_Options options) {
 		core.reset();

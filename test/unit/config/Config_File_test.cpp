@@ -87,6 +87,12 @@ const Fault_Case kFaultCases[] = {
     {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
      "{writer_hostgroup=3 reader_hostgroup=2})",
      "reader_hostgroup 2 appears twice"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
+     "{writer_hostgroup=2 reader_hostgroup=3})",
+     "t.cnf:2: section pgsql_replication_hostgroups: hostgroup 2 is writer of one pair and reader"},
+    {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2},\n"
+     "{writer_hostgroup=3 reader_hostgroup=1})",
+     "t.cnf:2: section pgsql_replication_hostgroups: hostgroup 1 is writer of one pair and reader"},
     {"pgsql_replication_hostgroups=({writer_hostgroup=1 reader_hostgroup=2 "
      "check_type=\"innodb_read_only\"})",
      "is not one of read_only, polardb"},
@@ -376,6 +382,7 @@ TEST_CASE("files: missing, a directory, faults in an included one") {
 	const auto no_part = read_config_file(path);
 	REQUIRE_FALSE(no_part.ok());
 	CHECK(mentions(no_part.error().message, path + ":2: cannot open include file"));
+	CHECK(mentions(no_part.error().message, "\"" + included + "\""));
 
 	std::ofstream(included) << "\npgsql_variables={ threads=0 }\n";
 	const auto bad_part = read_config_file(path);
