@@ -163,11 +163,20 @@ Command_Outcome variables_where(Admin_Core& core, const Admin_Statement& stateme
 Command_Outcome show_variables(Admin_Core& core, const Admin_Statement& statement) {
 	return variables_where(core, statement, "");
 }
+// A stats user's global_variables has none of these: an empty answer would look like a proxy
+// without a configuration.
+Command_Outcome variables_of(Admin_Core& core, const Admin_Statement& statement,
+                             std::string_view pattern) {
+	if (statement.client.role == Admin_Role::stats) {
+		return admin_error("Command not allowed: variables are for administrators");
+	}
+	return variables_where(core, statement, fmt::format("WHERE variable_name LIKE '{}'", pattern));
+}
 Command_Outcome show_admin_variables(Admin_Core& core, const Admin_Statement& statement) {
-	return variables_where(core, statement, "WHERE variable_name LIKE 'admin-%'");
+	return variables_of(core, statement, "admin-%");
 }
 Command_Outcome show_pgsql_variables(Admin_Core& core, const Admin_Statement& statement) {
-	return variables_where(core, statement, "WHERE variable_name LIKE 'pgsql-%'");
+	return variables_of(core, statement, "pgsql-%");
 }
 Command_Outcome show_mysql_variables(Admin_Core& core, const Admin_Statement& statement) {
 	return variables_where(core, statement, "WHERE variable_name LIKE 'mysql-%'");
@@ -330,6 +339,8 @@ constexpr Admin_Command kCommands[] = {
     {"SHOW PGSQL PROCESSLIST", kExact, kAll, show_processlist, "client sessions"},
     {"SHOW FULL PGSQL PROCESSLIST", kExact, kAll, show_full_processlist,
      "client sessions, all columns"},
+    {"SHOW PROCESSLIST", kExact, kAll, show_processlist, "client sessions"},
+    {"SHOW FULL PROCESSLIST", kExact, kAll, show_full_processlist, "client sessions, all columns"},
     {"SHOW PGSQL ACTIVITY", kExact, kAll, show_activity, "client sessions"},
     {"SHOW FULL PGSQL ACTIVITY", kExact, kAll, show_full_activity, "client sessions, all columns"},
     {"SHOW MASTER STATUS", kExact, kAll, show_nothing, "nothing"},

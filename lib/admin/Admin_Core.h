@@ -131,6 +131,9 @@ private:
 	                                          std::vector<std::string>& notices);
 	Result<void> store_variables(const Variable_Map& values);
 	void note_loaded(const Admin_Module& module);
+	// Names the users who cannot log in by the method that runs.
+	void note_md5_users(const std::vector<Pgsql_User_Row>& users,
+	                    std::vector<std::string>& notices) const;
 	Result<std::string> checksum_of(const Admin_Module& module);
 
 	Result<void> refresh_runtime_table(std::string_view name);

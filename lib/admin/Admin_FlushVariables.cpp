@@ -89,7 +89,11 @@ Result<void> Admin_Core::load_pgsql_variables(std::vector<std::string>& notices)
 		}
 	}
 	PROXY_TRY(control_.load_pgsql_variables(variable_texts(*next)));
+	const bool raised = next->authentication_method > pgsql_->authentication_method;
 	pgsql_ = next;
+	if (raised) {
+		note_md5_users(control_.runtime_users(), notices);
+	}
 	return store_variables(stored);
 }
 

@@ -2,6 +2,8 @@
 // configuration file.
 #include "admin/Admin_Core.h"
 #include "admin/Config_Rows_Sql.h"
+#include "auth/Auth_Flow.h"
+#include "auth/Scram_Md5.h"
 #include "base/Clock.h"
 #include "base/Log.h"
 
@@ -139,6 +141,7 @@ Result<void> Admin_Core::memory_to_runtime(const Admin_Module& module,
 			return users.take_error();
 		}
 		PROXY_TRY(control_.load_users(users.value()));
+		note_md5_users(users.value(), notices);
 		break;
 	}
 	case Module_Kind::query_rules: {
@@ -168,6 +171,34 @@ Result<void> Admin_Core::memory_to_runtime(const Admin_Module& module,
 	}
 	note_loaded(module);
 	return {};
+}
+
+// An MD5 hash cannot prove anything in SCRAM. To the client it is a wrong password, as everything
+// that fails is, so the reason is said here.
+void Admin_Core::note_md5_users(const std::vector<Pgsql_User_Row>& users,
+                                std::vector<std::string>& notices) const {
+	if (static_cast<Auth_Method>(pgsql_->authentication_method) != Auth_Method::scram_sha_256) {
+		return;
+	}
+	constexpr size_t kMaxNamed = 10;
+	size_t count = 0;
+	std::string names;
+	for (const Pgsql_User_Row& user : users) {
+		if (!user.active || !user.frontend ||
+		    classify_secret(user.password.reveal()) != Secret_Type::md5_hash) {
+			continue;
+		}
+		if (++count <= kMaxNamed) {
+			names += (names.empty() ? "" : ", ") + user.username;
+		}
+	}
+	if (count > 0) {
+		notices.push_back(
+		    fmt::format("{} users have an MD5 hash as password and cannot log in while "
+		                "pgsql-authentication_method is 3 (SCRAM-SHA-256): {}{}. Set it to 2, or "
+		                "store the password or a SCRAM-SHA-256 verifier",
+		                count, names, count > kMaxNamed ? ", ..." : ""));
+	}
 }
 
 Result<void> Admin_Core::runtime_to_memory(const Admin_Module& module) {

@@ -354,6 +354,8 @@ TEST_CASE_METHOD(Admin_Fixture, "SHOW forms") {
 	}
 	CHECK(run("SHOW PGSQL PROCESSLIST").result.columns.size() == 9);
 	CHECK(run("SHOW FULL PGSQL PROCESSLIST").result.columns.size() == 22);
+	CHECK(run("SHOW PROCESSLIST").result.columns.size() == 9);
+	CHECK(run("show full processlist").result.columns.size() == 22);
 	CHECK(run("SHOW FULL PGSQL ACTIVITY").result.columns.size() == 18);
 	CHECK(run("SHOW TRANSACTION ISOLATION LEVEL").tag == "SHOW");
 	CHECK(run("SHOW FIELDS FROM `pgsql_servers`").result.rows.size() == 11);
@@ -473,6 +475,25 @@ TEST_CASE_METHOD(Admin_Fixture, "a stats user looks and changes nothing") {
 	CHECK_THAT(fails("EXPLAIN QUERY PLAN PRAGMA query_only=0", stats).message,
 	           Contains("Command not allowed"));
 	CHECK(run("SET extra_float_digits=3", stats).tag == "SET");
+	CHECK(run("SHOW PROCESSLIST", stats).result.columns.size() == 9);
+	for (const char* listing : {"SHOW PGSQL VARIABLES", "show admin variables"}) {
+		CHECK_THAT(fails(listing, stats).message, Contains("variables are for administrators"));
+	}
+}
+
+TEST_CASE_METHOD(Admin_Fixture, "users whose MD5 hash cannot log in are named") {
+	const std::string hash = "md5" + std::string(32, 'a');
+	run("INSERT INTO pgsql_users (username, password) VALUES ('old', '" + hash +
+	    "'), ('new', 'p')");
+	const Admin_Answer loaded = run("LOAD PGSQL USERS TO RUNTIME");
+	REQUIRE(loaded.notices.size() == 1);
+	CHECK_THAT(loaded.notices[0],
+	           Contains("old") && !Contains("new") && Contains("pgsql-authentication_method"));
+	run("SET pgsql-authentication_method=2");
+	CHECK(run("LOAD PGSQL VARIABLES TO RUNTIME").notices.empty());
+	CHECK(run("LOAD PGSQL USERS TO RUNTIME").notices.empty());
+	run("SET pgsql-authentication_method=3");
+	CHECK(run("LOAD PGSQL VARIABLES TO RUNTIME").notices.size() == 1);
 }
 
 TEST_CASE_METHOD(Admin_Fixture, "transactions and savepoints have no effect") {
