@@ -359,6 +359,10 @@ void PgSQL_Session::forward_copy_data() {
 			return;
 		}
 		if (header.type == 'c' || header.type == 'f') {
+			// Kept until it is whole; data is passed on as it comes.
+			if (check_header(at, header) == Frame_Status::malformed) {
+				return;
+			}
 			if (rest.size() < header.size()) {
 				break;
 			}

@@ -320,6 +320,13 @@ Prepared_Statement_Ptr PgSQL_Session::learn_statement(const Parse_View& view) {
 	return unnamed_;
 }
 
+// In a failed transaction a server takes nothing but its end.
+bool PgSQL_Session::refused_in_failed_transaction(Statement_Kind kind) const {
+	return transaction_status_ == 'E' && kind != Statement_Kind::commit &&
+	       kind != Statement_Kind::rollback && kind != Statement_Kind::rollback_to &&
+	       kind != Statement_Kind::prepare_transaction;
+}
+
 bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	Parse_View view;
 	if (!parse(frame.body, view)) {
@@ -346,8 +353,9 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		return true;
 	}
 	const Prepared_Statement_Ptr statement = learn_statement(view);
-	if (backend_->backend_state.statements.contains(statement->id) ||
-	    request_.operations.parses(statement->id)) {
+	const bool held = backend_->backend_state.statements.contains(statement->id) ||
+	                  request_.operations.parses(statement->id);
+	if (held && !refused_in_failed_transaction(statement->analysis->statement.kind)) {
 		queue_local({.kind = Operation_Kind::parse, .client_name = name});
 		return true;
 	}

@@ -266,6 +266,26 @@ def _raise(messages):
 
 # ---- requests ----
 
+def test_parse_in_a_failed_transaction_is_refused_as_by_a_server():
+	with PROXY.session() as session:
+		run(session, parse('select 15', 'a') + parse('rollback', 'r') + sync())
+		session.sql('begin')
+		expect_error('22012', session.sql, 'select 1/0')
+		expect_error('25P02', lambda: _raise(run(session, parse('select 15', 'b') + sync())))
+		equal(kinds(run(session, parse('rollback', 's') + bind((), 's') + execute() + sync())), '12CZ')
+		equal(kinds(run(session, parse('select 15', 'b') + bind((), 'b') + execute() + sync())), '12DCZ')
+
+
+def test_end_of_a_copy_is_bounded():
+	with PROXY.session() as session:
+		session.send(query('copy plain from stdin'))
+		equal(session.read_message(5)[0], 'G')
+		# CopyFail with a reason of 100 MiB.
+		session.send(b'f' + (100 << 20).to_bytes(4, 'big') + b'x' * 1000)
+		equal(wire.error_fields(session.read_message(5)[1])['C'], '54000')
+		assert session.closed_by_peer(5)
+
+
 def test_open_batch_behind_changed_parameters_runs_once_and_in_order():
 	with PROXY.session() as a:
 		run(a, parse('insert into plain values ($1)', 'ins') + sync())
