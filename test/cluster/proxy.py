@@ -22,6 +22,11 @@ def binary():
 	return os.environ.get('POLAR_PROXY_BIN') or os.path.join(ROOT, 'src', 'polar-proxy')
 
 
+def is_instrumented():
+	"""A sanitizer's build: several times slower, and freed memory stays for a while."""
+	return '/build-asan/' in binary() or '/build-tsan/' in binary()
+
+
 def _value(value):
 	if isinstance(value, bool):
 		return 'true' if value else 'false'
@@ -133,6 +138,9 @@ class Proxy:
 			'monitor_replication_lag_interval': 200,
 			'monitor_writer_is_also_reader': False,
 		}
+		if is_instrumented():
+			# Sixty logins at once take longer than the default second.
+			variables['connect_timeout_server'] = 10000
 		variables.update(self.given_variables)
 		admin = {'admin_credentials': 'admin:admin', 'stats_credentials': 'stats:stats',
 			'pgsql_ifaces': '127.0.0.1:%d' % self.admin_port}
@@ -251,6 +259,10 @@ class Proxy:
 			return ''
 
 	# -- observation of the process
+
+	def may_grow_kb(self, mebibytes):
+		"""Bound for the growth of rss_kb() in a test."""
+		return mebibytes * 1024 * (4 if is_instrumented() else 1)
 
 	def rss_kb(self):
 		with open('/proc/%d/status' % self.proc.pid, encoding='ascii') as f:
