@@ -39,6 +39,14 @@ void Server_Watch::report_parameters() {
 			parameters.emplace(name, value);
 		}
 	}
+	if (role == Server_Role::replica) {
+		// The first server to answer may be a replica; a client's session is one of the primary's.
+		for (const char* name : {"in_hot_standby", "default_transaction_read_only"}) {
+			if (parameters.contains(name)) {
+				parameters[name] = "off";
+			}
+		}
+	}
 	context_.manager.set_reported_parameters(std::move(parameters));
 }
 
