@@ -61,25 +61,9 @@ def test_cancel_in_a_transaction_fails_it_only():
 	session.close()
 
 
-def test_cancel_never_reaches_the_next_statement():
-	# PostgreSQL signals twice before it closes a cancel's connection, and the first signal may be
-	# answered before the second is sent. The session keeps its backend: the next statement is its.
-	with PROXY.session() as session:
-		for i in range(100):
-			session.sql('begin')
-			_start(session, 'mark-next-%d-a' % i)
-			canceller = Wire(PROXY.address)
-			canceller.send(wire.cancel_request(session.pid, session.key))
-			errors = [wire.error_fields(b)['C'] for k, b in session.read_ready(10) if k == 'E']
-			equal(errors, ['57014'])
-			equal(session.sql('rollback').tag, 'ROLLBACK')
-			equal(session.scalar('select %d' % i), str(i))
-			assert canceller.closed_by_peer()
-			canceller.close(polite=False)
-
-
 def test_nothing_runs_before_the_cancel_has_settled():
-	# The relay passes the cancel on at once and tells its end late: the server is said to be at it.
+	# PostgreSQL signals twice before it closes a cancel's connection, so a statement in between could
+	# be hit. The relay passes the cancel on at once and tells its end late.
 	relay = FaultProxy(CLUSTER.primary.address)
 	with Proxy(CLUSTER, servers=[{'address': '127.0.0.1', 'port': relay.port, 'hostgroup': 10}],
 			pair=None, wait_roles=False, name='relayed') as proxy, proxy.session() as session:
