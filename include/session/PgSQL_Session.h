@@ -31,7 +31,6 @@
 //      begun to reach the client; nothing is retried after that.
 #pragma once
 
-#include "auth/Auth_Flow.h"
 #include "backend/PgSQL_Connection.h"
 #include "forward/Backend_Scanner.h"
 #include "net/PgSQL_Data_Stream.h"
@@ -40,6 +39,7 @@
 #include "protocol/Ready_Tail.h"
 #include "protocol/Startup.h"
 #include "route/Route_Plan.h"
+#include "session/Login_Wait.h"
 #include "session/Session_Request.h"
 #include "session/Worker_Context.h"
 
@@ -97,6 +97,8 @@ public:
 
 	// From the worker.
 	void on_delivery(std::unique_ptr<PgSQL_Connection> connection);
+	// From a service thread, through the worker: what the login waits for, see Login_Wait.h.
+	void on_login_answer(uint64_t serial, Login_Answer_Ptr answer);
 	// Looks at every deadline of the session; called about when wake_by() asked, and each second.
 	void on_deadline();
 	// A cancel request for this session: true when `key` is ours.
@@ -164,11 +166,19 @@ private:
 	bool begin_login(const Startup_Packet& packet);
 	bool take_startup_parameter(const std::string& name, const std::string& value);
 	bool take_startup_parameters(const Startup_Packet& packet);
+
+	// ---- _Login: a step is done (true), or waits or has ended the session (false) ----
+	bool continue_login();
+	bool run_login_step(Login_Step step);
+	void wait_for_login(Login_Lane lane, Login_Job job, Login_Resume resume);
+	bool refuse_login(const Error& error);
+	bool find_user();
 	bool start_authentication();
 	bool on_password(const Frame& frame);
-	bool after_auth(Auth_Flow::Status status, std::string& out);
-	void finish_login(std::string& out);
-	bool admit(std::string& out);
+	bool after_auth(Auth_Flow::Status status);
+	bool admit();
+	bool check_parameters();
+	bool finish_login();
 
 	// ---- _Simple_Query ----
 	void begin_simple(const Frame& frame);
@@ -329,7 +339,7 @@ private:
 	size_t lost_copy_left_ = 0; // bytes of a CopyData still to come whose server is gone
 
 	// Login.
-	std::unique_ptr<Auth_Flow> auth_;
+	std::unique_ptr<Login_State> login_; // from the startup packet to the end of the login
 	User_Entry_Ptr user_;
 	std::string username_;
 	std::string database_;

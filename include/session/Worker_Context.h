@@ -14,6 +14,7 @@
 #include "pool/Thread_Conn_Cache.h"
 #include "prepared/PgSQL_STMT_Manager.h"
 #include "session/Cancel_Ticket.h"
+#include "session/Login_Wait.h"
 #include "session/Route_Counters.h"
 #include "stats/Worker_Counters.h"
 
@@ -55,6 +56,9 @@ public:
 	// at the end of the pass.
 	virtual void hold_until(std::unique_ptr<PgSQL_Connection> connection,
 	                        Cancel_Ticket_Ptr ticket) = 0;
+	// Runs `job` on a service thread; its answer comes to on_login_answer() with the number
+	// returned.
+	virtual uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) = 0;
 	// on_deadline() of the session is to run at about this monotonic time.
 	virtual void wake_by(PgSQL_Session& session, int64_t deadline_us) = 0;
 	// A server connection failed at the connection level: the monitor looks at once.

@@ -7,6 +7,7 @@
 #include "session/PgSQL_Session.h"
 #include "session/Worker_Context.h"
 #include "thread/Cancel_Sender.h"
+#include "thread/Login_Service.h"
 #include "thread/Worker_Mailbox.h"
 
 #include <atomic>
@@ -35,6 +36,7 @@ struct Runtime_Shared {
 	PgSQL_STMT_Manager statements;
 	Shared_Limits limits;
 	Cancel_Sender cancels;
+	Login_Service logins;
 	// Called by workers when a server failed at the connection level; set before they start.
 	std::function<void(const std::string& hostname, int port)> on_server_failure;
 
@@ -90,6 +92,7 @@ private:
 	void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) override;
 	void hold_until(std::unique_ptr<PgSQL_Connection> connection,
 	                Cancel_Ticket_Ptr ticket) override;
+	uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) override;
 	void wake_by(PgSQL_Session& session, int64_t deadline_us) override;
 	void report_server_failure(const PgSQL_SrvC& server) override;
 
@@ -146,6 +149,7 @@ private:
 	std::vector<Held> held_;
 	std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
 	int64_t next_housekeeping_us_ = 0;
+	uint64_t last_login_job_ = 0;
 	// Set by request_stop(); relaxed: read once a pass, after the mailbox's lock.
 	std::atomic<bool> stopping_{false};
 	std::thread thread_;

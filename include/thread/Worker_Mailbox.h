@@ -8,6 +8,7 @@
 #include "pool/Hostgroup_View.h"
 #include "pool/PgSQL_SrvC.h"
 #include "session/Cancel_Ticket.h"
+#include "session/Login_Wait.h"
 
 #include <cstdint>
 #include <functional>
@@ -19,7 +20,7 @@ namespace proxy {
 
 class PgSQL_Thread;
 
-class Worker_Mailbox final : public Pool_Waiter_Sink {
+class Worker_Mailbox final : public Pool_Waiter_Sink, public Login_Answer_Sink {
 public:
 	explicit Worker_Mailbox(Event_Loop& loop) : loop_(loop) {}
 
@@ -32,11 +33,18 @@ public:
 		std::string key;
 		Cancel_Ticket_Ptr ticket;
 	};
+	struct Login {
+		uint32_t session = 0;
+		uint64_t serial = 0;
+		Login_Answer_Ptr answer;
+	};
 	using Task = std::function<void(PgSQL_Thread&)>;
 
-	// All from any thread. Deliveries and reclaims are bounded by the connections there are,
-	// cancels by the clients', tasks by the admin's one statement at a time.
+	// All from any thread. Logins are bounded by the sessions there are, deliveries and reclaims
+	// are bounded by the connections there are, cancels by the clients', tasks by the admin's one
+	// statement at a time.
 	void deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) override;
+	void deliver_login(uint32_t session, uint64_t serial, Login_Answer_Ptr answer) override;
 	void post_cancel(Cancel cancel);
 	// Somebody waits for this server: give back idle connections to it.
 	void post_reclaim(Server_Ptr server);
@@ -44,6 +52,7 @@ public:
 
 	struct Contents {
 		std::vector<Delivery> deliveries;
+		std::vector<Login> logins;
 		std::vector<Cancel> cancels;
 		std::vector<Server_Ptr> reclaims;
 		std::vector<Task> tasks;

@@ -243,7 +243,7 @@ void PgSQL_Session::on_stream_broken() {
 
 void PgSQL_Session::on_stream_readable() {
 	std::vector<char>& buffer = worker_.read_buffer;
-	if (state_ == connecting_client && logged_in_ == false && auth_ == nullptr && in_.empty() &&
+	if (state_ == connecting_client && logged_in_ == false && login_ == nullptr && in_.empty() &&
 	    !stream_.is_tls()) {
 		// A TLS ClientHello in place of a startup packet: leave it for OpenSSL to read.
 		constexpr int kTlsHandshakeByte = 0x16;
@@ -310,7 +310,7 @@ void PgSQL_Session::take_input() {
 // The client has sent more than is wanted now.
 bool PgSQL_Session::client_must_wait() const {
 	if (state_ == connecting_client) {
-		return cancel_ != nullptr;
+		return cancel_ != nullptr || (login_ != nullptr && login_->awaited != 0);
 	}
 	if (state_ == waiting_client_data) {
 		return cancel_pending() && in_.size() - in_begin_ > kMaxReadAhead;

@@ -1,18 +1,11 @@
-// From accept to the first ReadyForQuery: startup packets, TLS, login, limits.
-#include "base/Log.h"
+// From accept to the startup packet: TLS, cancel requests, what the client asks for.
 #include "protocol/PgSQL_Protocol.h"
 #include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
-#include <array>
-#include <sys/random.h>
-
 namespace proxy {
 
 namespace {
-constexpr size_t kCancelKeyBytes = 4;
-constexpr uint32_t kProtocol30 = 3U << 16;
-
 // Startup keys that are not parameters.
 bool is_reserved_key(std::string_view name) {
 	return name == "user" || name == "database" || name == "options" || name == "replication" ||
@@ -26,10 +19,6 @@ std::string lower_case(std::string_view text) {
 	}
 	return result;
 }
-
-bool is_local(const std::string& host) {
-	return host.empty() || host == "127.0.0.1" || host == "::1";
-}
 } // namespace
 
 // One step of the login; false: waits for bytes, or the session has moved on.
@@ -37,12 +26,15 @@ bool PgSQL_Session::process_startup() {
 	if (cancel_ != nullptr) {
 		return false; // this connection has had its say
 	}
-	if (auth_ == nullptr) {
+	if (login_ == nullptr) {
 		const Startup_Packet packet = parse_startup(unread());
 		if (packet.kind == Startup_Kind::incomplete) {
 			return false;
 		}
 		return on_startup_packet(packet);
+	}
+	if (login_->awaited != 0) {
+		return false;
 	}
 	Frame frame;
 	switch (next_frame(unread(), kMaxStartupBytes, frame)) {
@@ -149,7 +141,8 @@ bool PgSQL_Session::begin_login(const Startup_Packet& packet) {
 	}
 	negotiate_ = packet.minor != 0 || !refused_options_.empty();
 	in_begin_ += packet.size;
-	return start_authentication();
+	login_ = std::make_unique<Login_State>();
+	return continue_login();
 }
 
 bool PgSQL_Session::take_startup_parameter(const std::string& name, const std::string& value) {
@@ -187,142 +180,6 @@ bool PgSQL_Session::take_startup_parameters(const Startup_Packet& packet) {
 	}
 	wanted_ = startup_parameters_;
 	return true;
-}
-
-bool PgSQL_Session::start_authentication() {
-	std::string out;
-	if (negotiate_) {
-		std::vector<std::string_view> options(refused_options_.begin(), refused_options_.end());
-		append_negotiate_protocol_version(out, kProtocol30, options);
-	}
-	const User_Entry_Ptr user = worker_.users == nullptr ? nullptr : worker_.users->find(username_);
-	const bool known = user != nullptr && user->has_frontend;
-	user_ = known ? user : nullptr;
-	Auth_Request request;
-	request.username = username_;
-	request.has_secret = known;
-	request.secret = known ? user->frontend_secret.reveal() : std::string_view();
-	request.floor = static_cast<Auth_Method>(worker_.config->authentication_method);
-	request.tls = stream_.is_tls();
-	request.channel_binding_hash = stream_.channel_binding_hash();
-	auth_ = std::make_unique<Auth_Flow>();
-	return after_auth(auth_->start(request, out), out);
-}
-
-bool PgSQL_Session::on_password(const Frame& frame) {
-	std::string out;
-	const Auth_Flow::Status status = auth_->on_password_message(frame.body, out);
-	in_begin_ += frame.size;
-	return after_auth(status, out);
-}
-
-bool PgSQL_Session::after_auth(Auth_Flow::Status status, std::string& out) {
-	switch (status) {
-	case Auth_Flow::Status::need_message:
-		send_to_client(out);
-		return true;
-	case Auth_Flow::Status::malformed:
-		fatal(make_error("08P01", std::string(auth_->error())), Session_End::login_failed);
-		return false;
-	case Auth_Flow::Status::denied: {
-		worker_.counters.add(Counter::Access_Denied_Wrong_Password);
-		const char* with_password = auth_->password_was_empty() ? "NO" : "YES";
-		const std::string text = "ProxySQL Error: Access denied for user '" + username_ + "'@'" +
-		                         peer_.host + "' (using password: " + with_password + ")";
-		log_warning("{}", text);
-		fatal(make_error("28P01", text), Session_End::login_failed);
-		return false;
-	}
-	case Auth_Flow::Status::accepted:
-		break;
-	}
-	auth_.reset();
-	if (!admit(out)) {
-		return false;
-	}
-	finish_login(out);
-	return true;
-}
-
-// Rules that hold for somebody who has proved who he is.
-bool PgSQL_Session::admit(std::string& out) {
-	const auto refuse = [this, &out](const char* sqlstate, const std::string& message) {
-		append_error_response(out, make_error(sqlstate, message), Severity::fatal);
-		stream_.send(out);
-		end(Session_End::login_failed);
-		return false;
-	};
-	if (user_ == nullptr) {
-		return refuse("28P01", "Access denied for user '" + username_ + "'");
-	}
-	if (user_->use_ssl && !stream_.is_tls()) {
-		return refuse("28000", "ProxySQL Error: Access denied for user '" + username_ + "'@'" +
-		                           peer_.host + "' (using password: YES). SSL is required");
-	}
-	if (username_ == worker_.config->monitor_username && !is_local(peer_.host)) {
-		return refuse("08004", "User '" + username_ + "' can only connect locally");
-	}
-	const int64_t all = worker_.limits.client_connections.fetch_add(1, std::memory_order_relaxed);
-	const int64_t own = user_->connections->fetch_add(1, std::memory_order_relaxed);
-	counted_ = true;
-	if (all >= worker_.config->max_connections) {
-		worker_.counters.add(Counter::Access_Denied_Max_Connections);
-		return refuse("53300", "Too many connections");
-	}
-	if (own >= user_->max_connections) {
-		worker_.counters.add(Counter::Access_Denied_Max_User_Connections);
-		return refuse("53300", "User '" + username_ +
-		                           "' has exceeded the 'max_user_connections' resource (current "
-		                           "value: " +
-		                           std::to_string(user_->max_connections) + ")");
-	}
-	return true;
-}
-
-void PgSQL_Session::finish_login(std::string& out) {
-	// What a live primary reports, else what the configuration says; then what the client chose.
-	std::map<std::string, std::string> parameters = {
-	    {"server_version", worker_.config->server_version},
-	    {"server_encoding", worker_.config->server_encoding},
-	    {"client_encoding", "UTF8"},
-	    {"DateStyle", "ISO, MDY"},
-	    {"IntervalStyle", "postgres"},
-	    {"TimeZone", "GMT"},
-	    {"standard_conforming_strings", "on"},
-	    {"integer_datetimes", "on"},
-	    {"is_superuser", "off"},
-	};
-	if (worker_.reported_parameters != nullptr) {
-		for (const auto& [name, value] : *worker_.reported_parameters) {
-			parameters[name] = value;
-		}
-	}
-	parameters["session_authorization"] = username_;
-	parameters["is_superuser"] = "off";
-	parameters["application_name"] = "";
-	for (auto& [name, value] : parameters) {
-		if (const std::string* chosen = startup_parameters_.find(lower_case(name))) {
-			value = *chosen;
-			if (name == "DateStyle" && value.find(',') == std::string::npos) {
-				value += ", MDY";
-			}
-			if (name == "client_encoding" && normalised_value("client_encoding", value) == "utf8") {
-				value = "UTF8";
-			}
-		}
-		append_parameter_status(out, name, value);
-	}
-	standard_conforming_strings_ =
-	    normalised_value("standard_conforming_strings",
-	                     parameters["standard_conforming_strings"]) != "off";
-	cancel_key_.resize(kCancelKeyBytes);
-	// Never fails for so few bytes once the system has booted.
-	[[maybe_unused]] const ssize_t got = getrandom(cancel_key_.data(), kCancelKeyBytes, 0);
-	append_backend_key_data(out, id_, cancel_key_);
-	append_ready_for_query(out, Transaction_Status::idle);
-	logged_in_ = true;
-	set_state(Session_State::waiting_client_data);
-	send_to_client(out);
 }
 
 } // namespace proxy

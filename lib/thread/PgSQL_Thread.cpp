@@ -244,6 +244,11 @@ void PgSQL_Thread::handle_mail() {
 			connections_.put(std::move(delivery.connection), context_.now_us);
 		}
 	}
+	for (Worker_Mailbox::Login& login : mail.logins) {
+		if (PgSQL_Session* session = find(login.session)) {
+			session->on_login_answer(login.serial, std::move(login.answer));
+		}
+	}
 	for (const Worker_Mailbox::Cancel& cancel : mail.cancels) {
 		if (PgSQL_Session* session = find(cancel.pid)) {
 			session->cancel(cancel.key, cancel.ticket);
@@ -302,6 +307,12 @@ void PgSQL_Thread::send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ti
 void PgSQL_Thread::hold_until(std::unique_ptr<PgSQL_Connection> connection,
                               Cancel_Ticket_Ptr ticket) {
 	held_.push_back({std::move(connection), std::move(ticket), context_.now_us});
+}
+
+uint64_t PgSQL_Thread::start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) {
+	const uint64_t serial = ++last_login_job_;
+	shared_.logins.run(lane, std::move(job), {&mailbox_, session.id(), serial});
+	return serial;
 }
 
 void PgSQL_Thread::wake_by(PgSQL_Session& session, int64_t deadline_us) {

@@ -78,6 +78,7 @@ Result<void> PgSQL_Threads_Handler::start() {
 	for (const auto& worker : workers_) {
 		worker->set_peers(peers);
 	}
+	shared_.logins.start();
 	for (const auto& worker : workers_) {
 		worker->start();
 	}
@@ -95,6 +96,8 @@ void PgSQL_Threads_Handler::stop() {
 	for (const auto& worker : workers_) {
 		worker->join();
 	}
+	// Its last answers go to the workers' mailboxes.
+	shared_.logins.stop();
 	workers_.clear();
 	for (const int fd : shared_sockets_) {
 		close(fd);

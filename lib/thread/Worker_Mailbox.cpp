@@ -14,6 +14,14 @@ void Worker_Mailbox::deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> 
 	loop_.wake();
 }
 
+void Worker_Mailbox::deliver_login(uint32_t session, uint64_t serial, Login_Answer_Ptr answer) {
+	{
+		Lock lock(mutex_);
+		contents_.logins.push_back({session, serial, std::move(answer)});
+	}
+	loop_.wake();
+}
+
 void Worker_Mailbox::post_cancel(Cancel cancel) {
 	{
 		Lock lock(mutex_);

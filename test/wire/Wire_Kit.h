@@ -158,7 +158,10 @@ struct Rig_Setup {
 
 // A worker's services and context without its thread: one pass at a time, with a clock that moves
 // only when the test says so. Hostgroup 10 is the primary, 20 are the replicas.
-class Rig final : private Session_Services, private Pass_Handler, private Pool_Waiter_Sink {
+class Rig final : private Session_Services,
+                  private Pass_Handler,
+                  private Pool_Waiter_Sink,
+                  private Login_Answer_Sink {
 public:
 	static constexpr int kWriter = 10;
 	static constexpr int kReader = 20;
@@ -210,6 +213,8 @@ private:
 	void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) override;
 	void hold_until(std::unique_ptr<PgSQL_Connection> connection,
 	                Cancel_Ticket_Ptr ticket) override;
+	uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) override;
+	void deliver_login(uint32_t session, uint64_t serial, Login_Answer_Ptr answer) override;
 	void wake_by(PgSQL_Session& session, int64_t deadline_us) override;
 	void report_server_failure(const PgSQL_SrvC& server) override;
 	void deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) override;
@@ -246,6 +251,13 @@ private:
 	std::vector<std::pair<int64_t, uint32_t>> deadlines_;
 	std::vector<Held> held_;
 	std::vector<Delivery> mail_;
+	struct Login {
+		uint32_t session = 0;
+		uint64_t serial = 0;
+		Login_Answer_Ptr answer;
+	};
+	std::vector<Login> login_mail_;
+	uint64_t last_login_job_ = 0;
 	struct Cancel {
 		uint32_t pid = 0;
 		std::string key;

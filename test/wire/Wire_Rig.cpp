@@ -151,6 +151,14 @@ void Rig::handle_mail() {
 			connections_.put(std::move(delivery.connection), context_.now_us);
 		}
 	}
+	std::vector<Login> logins = std::move(login_mail_);
+	login_mail_.clear();
+	for (Login& login : logins) {
+		const auto found = sessions_.find(login.session);
+		if (found != sessions_.end()) {
+			found->second->on_login_answer(login.serial, std::move(login.answer));
+		}
+	}
 	const auto cancels_now = std::move(cancel_mail_);
 	cancel_mail_.clear();
 	for (const Cancel& cancel : cancels_now) {
@@ -298,6 +306,17 @@ void Rig::wake_by(PgSQL_Session& session, int64_t deadline_us) {
 
 void Rig::report_server_failure(const PgSQL_SrvC& server) {
 	failures.push_back(server.port);
+}
+
+// Run at once; the answer comes with the next pass, as from another thread.
+uint64_t Rig::start_login_job(PgSQL_Session& session, Login_Lane, Login_Job job) {
+	const uint64_t serial = ++last_login_job_;
+	job({this, session.id(), serial});
+	return serial;
+}
+
+void Rig::deliver_login(uint32_t session, uint64_t serial, Login_Answer_Ptr answer) {
+	login_mail_.push_back({session, serial, std::move(answer)});
 }
 
 void Rig::deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) {

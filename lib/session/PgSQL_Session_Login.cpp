@@ -1,0 +1,243 @@
+// From the startup packet to the first ReadyForQuery: who is it, may he come in, what is he told.
+// The steps are those of Login_Wait.h; a new one that has to ask somebody is added there.
+#include "base/Log.h"
+#include "config/Config_Words.h"
+#include "protocol/PgSQL_Protocol.h"
+#include "session/PgSQL_Session.h"
+#include "session/Session_Limits.h"
+
+#include <sys/random.h>
+
+namespace proxy {
+
+namespace {
+constexpr size_t kCancelKeyBytes = 4;
+constexpr uint32_t kProtocol30 = 3U << 16;
+
+bool is_local(const std::string& host) {
+	return host.empty() || host == "127.0.0.1" || host == "::1";
+}
+
+Login_Step step_after(Login_Step step) {
+	switch (step) {
+	case Login_Step::find_user:
+		return Login_Step::authenticate;
+	case Login_Step::authenticate:
+		return Login_Step::admit;
+	case Login_Step::admit:
+		return Login_Step::check_parameters;
+	case Login_Step::check_parameters:
+	case Login_Step::finish:
+		return Login_Step::finish;
+	}
+	return Login_Step::finish;
+}
+} // namespace
+
+// ---- steps and waits ----
+
+bool PgSQL_Session::run_login_step(Login_Step step) {
+	switch (step) {
+	case Login_Step::find_user:
+		return find_user();
+	case Login_Step::authenticate:
+		return start_authentication();
+	case Login_Step::admit:
+		return admit();
+	case Login_Step::check_parameters:
+		return check_parameters();
+	case Login_Step::finish:
+		return finish_login();
+	}
+	return false;
+}
+
+// Runs steps until one waits or ends the session, or the login is over.
+bool PgSQL_Session::continue_login() {
+	while (state_ == Session_State::connecting_client && run_login_step(login_->step)) {
+		if (login_ != nullptr) {
+			login_->step = step_after(login_->step);
+		}
+	}
+	return state_ != Session_State::ended;
+}
+
+// The login goes on in `resume` when the job has answered. The client is not read until then.
+void PgSQL_Session::wait_for_login(Login_Lane lane, Login_Job job, Login_Resume resume) {
+	login_->resume = resume;
+	login_->awaited = worker_.services.start_login_job(*this, lane, std::move(job));
+}
+
+void PgSQL_Session::on_login_answer(uint64_t serial, Login_Answer_Ptr answer) {
+	if (login_ == nullptr || login_->awaited != serial || state_ == Session_State::ended) {
+		return;
+	}
+	login_->awaited = 0;
+	if ((this->*login_->resume)(std::move(answer))) {
+		login_->step = step_after(login_->step);
+		continue_login();
+	}
+	if (state_ != Session_State::ended) {
+		process_input();
+	}
+}
+
+// A FATAL error behind whatever the client has not been sent yet.
+bool PgSQL_Session::refuse_login(const Error& error) {
+	std::string out = std::move(login_->out);
+	append_error_response(out, error, Severity::fatal);
+	worker_.counters.add(Counter::generated_error_packets);
+	stream_.send(out);
+	end(Session_End::login_failed);
+	return false;
+}
+
+// ---- who is it ----
+
+bool PgSQL_Session::find_user() {
+	if (negotiate_) {
+		std::vector<std::string_view> options(refused_options_.begin(), refused_options_.end());
+		append_negotiate_protocol_version(login_->out, kProtocol30, options);
+	}
+	const User_Entry_Ptr user = worker_.users == nullptr ? nullptr : worker_.users->find(username_);
+	user_ = user != nullptr && user->has_frontend ? user : nullptr;
+	return true;
+}
+
+bool PgSQL_Session::start_authentication() {
+	Auth_Request request;
+	request.username = username_;
+	request.has_secret = user_ != nullptr;
+	request.secret = user_ == nullptr ? std::string_view() : user_->frontend_secret.reveal();
+	request.floor = static_cast<Auth_Method>(worker_.config->authentication_method);
+	request.tls = stream_.is_tls();
+	request.channel_binding_hash = stream_.channel_binding_hash();
+	return after_auth(login_->flow.start(request, login_->out));
+}
+
+bool PgSQL_Session::on_password(const Frame& frame) {
+	const Auth_Flow::Status status = login_->flow.on_password_message(frame.body, login_->out);
+	in_begin_ += frame.size;
+	if (after_auth(status)) {
+		login_->step = step_after(login_->step);
+		return continue_login();
+	}
+	return state_ != Session_State::ended;
+}
+
+bool PgSQL_Session::after_auth(Auth_Flow::Status status) {
+	switch (status) {
+	case Auth_Flow::Status::need_message: {
+		const std::string out = std::move(login_->out);
+		login_->out.clear();
+		send_to_client(out);
+		return false;
+	}
+	case Auth_Flow::Status::malformed:
+		return refuse_login(make_error("08P01", std::string(login_->flow.error())));
+	case Auth_Flow::Status::denied: {
+		worker_.counters.add(Counter::Access_Denied_Wrong_Password);
+		const char* with_password = login_->flow.password_was_empty() ? "NO" : "YES";
+		const std::string text = "ProxySQL Error: Access denied for user '" + username_ + "'@'" +
+		                         peer_.host + "' (using password: " + with_password + ")";
+		log_warning("{}", text);
+		return refuse_login(make_error("28P01", text));
+	}
+	case Auth_Flow::Status::accepted:
+		return true;
+	}
+	return true;
+}
+
+// ---- may he come in ----
+
+// Rules that hold for somebody who has proved who he is.
+bool PgSQL_Session::admit() {
+	if (user_ == nullptr) {
+		return refuse_login(make_error("28P01", "Access denied for user '" + username_ + "'"));
+	}
+	if (user_->use_ssl && !stream_.is_tls()) {
+		return refuse_login(make_error("28000", "ProxySQL Error: Access denied for user '" +
+		                                            username_ + "'@'" + peer_.host +
+		                                            "' (using password: YES). SSL is required"));
+	}
+	if (username_ == worker_.config->monitor_username && !is_local(peer_.host)) {
+		return refuse_login(
+		    make_error("08004", "User '" + username_ + "' can only connect locally"));
+	}
+	const int64_t all = worker_.limits.client_connections.fetch_add(1, std::memory_order_relaxed);
+	const int64_t own = user_->connections->fetch_add(1, std::memory_order_relaxed);
+	counted_ = true;
+	if (all >= worker_.config->max_connections) {
+		worker_.counters.add(Counter::Access_Denied_Max_Connections);
+		return refuse_login(make_error("53300", "Too many connections"));
+	}
+	if (own >= user_->max_connections) {
+		worker_.counters.add(Counter::Access_Denied_Max_User_Connections);
+		return refuse_login(
+		    make_error("53300", "User '" + username_ +
+		                            "' has exceeded the 'max_user_connections' resource (current "
+		                            "value: " +
+		                            std::to_string(user_->max_connections) + ")"));
+	}
+	return true;
+}
+
+// The parameters that the client asked for at startup; the place to refuse a wrong one.
+bool PgSQL_Session::check_parameters() {
+	return true;
+}
+
+// ---- what he is told ----
+
+// What a server would tell at this point; the session is ready.
+bool PgSQL_Session::finish_login() {
+	std::string out = std::move(login_->out);
+	login_.reset();
+	// What a live primary reports, else what the configuration says; then what the client chose.
+	std::map<std::string, std::string> parameters = {
+	    {"server_version", worker_.config->server_version},
+	    {"server_encoding", worker_.config->server_encoding},
+	    {"client_encoding", "UTF8"},
+	    {"DateStyle", "ISO, MDY"},
+	    {"IntervalStyle", "postgres"},
+	    {"TimeZone", "GMT"},
+	    {"standard_conforming_strings", "on"},
+	    {"integer_datetimes", "on"},
+	    {"is_superuser", "off"},
+	};
+	if (worker_.reported_parameters != nullptr) {
+		for (const auto& [name, value] : *worker_.reported_parameters) {
+			parameters[name] = value;
+		}
+	}
+	parameters["session_authorization"] = username_;
+	parameters["is_superuser"] = "off";
+	parameters["application_name"] = "";
+	for (auto& [name, value] : parameters) {
+		if (const std::string* chosen = startup_parameters_.find(to_lower(name))) {
+			value = *chosen;
+			if (name == "DateStyle" && value.find(',') == std::string::npos) {
+				value += ", MDY";
+			}
+			if (name == "client_encoding" && normalised_value("client_encoding", value) == "utf8") {
+				value = "UTF8";
+			}
+		}
+		append_parameter_status(out, name, value);
+	}
+	standard_conforming_strings_ =
+	    normalised_value("standard_conforming_strings",
+	                     parameters["standard_conforming_strings"]) != "off";
+	cancel_key_.resize(kCancelKeyBytes);
+	// Never fails for so few bytes once the system has booted.
+	[[maybe_unused]] const ssize_t got = getrandom(cancel_key_.data(), kCancelKeyBytes, 0);
+	append_backend_key_data(out, id_, cancel_key_);
+	append_ready_for_query(out, Transaction_Status::idle);
+	logged_in_ = true;
+	set_state(Session_State::waiting_client_data);
+	send_to_client(out);
+	return true;
+}
+
+} // namespace proxy
