@@ -126,9 +126,16 @@ struct Statement_Class {
 	// Calls a procedure, or a function of which nothing is known: it may SET what it likes.
 	bool calls_unknown = false;
 	bool deallocates = false;
+	// Sends notifications by itself: NOTIFY, pg_notify().
+	bool notifies = false;
+	// Asks for the channels that the session listens to.
+	bool asks_channels = false;
 
 	uint32_t sticky = kStickyNone;      // bits that begin with this statement
 	uint32_t sticky_ends = kStickyNone; // bits that end with it (UNLISTEN *, DISCARD TEMP, ...)
+	// Bits that may have ended with it, which only the server can tell (CLOSE c, a lock that was
+	// not got, DROP of what may be temporary).
+	uint32_t sticky_may_end = kStickyNone;
 
 	Isolation isolation = Isolation::unspecified; // BEGIN, SET TRANSACTION
 	Access_Mode access_mode = Access_Mode::unspecified;
@@ -138,6 +145,9 @@ struct Statement_Class {
 	std::string name;                   // PREPARE/EXECUTE/DEALLOCATE/savepoint/channel/cursor/SHOW
 	std::vector<std::string> functions; // as written, lower case, "schema.name" where qualified
 	std::vector<std::string> relations; // likewise
+
+	// kind multiple: its statements, when one of them has an effect on the session.
+	std::vector<Statement_Class> parts;
 
 	// The class depends on literal values, so it may be kept only under the exact text, never
 	// under the digest (SET x = v, set_config('x', ...), EXPLAIN (ANALYZE 0), ...).

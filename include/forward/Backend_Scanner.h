@@ -17,7 +17,8 @@
 
 namespace proxy {
 
-enum class Message_Fate : uint8_t { forward, hide };
+// keep, for rows only: hidden, and shown to the sink piece by piece.
+enum class Message_Fate : uint8_t { forward, hide, keep };
 
 // Views of what goes to the client, in order; neighbours in memory are joined.
 class Output_Pieces {
@@ -66,6 +67,7 @@ public:
 	//       Message_Fate on_row(char type);             // once a row, at its header
 	//       bool emit(const char* bytes, size_t length);    // valid until scan() returns
 	//       bool emit_copy(std::string_view bytes);         // to be copied; false: stop
+	//       void keep(std::string_view bytes);              // when on_row() can say keep
 	// False: the server broke the protocol, or emit() asked to stop.
 	template <typename Sink> bool scan(const char* bytes, size_t length, Sink& sink) {
 		const char* at = bytes;
@@ -125,6 +127,11 @@ private:
 		if (body_fate_ == Message_Fate::forward && !sink.emit(at, take)) {
 			return false;
 		}
+		if constexpr (requires { sink.keep(std::string_view()); }) {
+			if (body_fate_ == Message_Fate::keep) {
+				sink.keep({at, take});
+			}
+		}
 		at += take;
 		body_left_ -= take;
 		return true;
@@ -152,6 +159,11 @@ private:
 			body_fate_ = sink.on_row(header.type);
 			if (body_fate_ == Message_Fate::forward && !sink.emit_copy(partial_)) {
 				return false;
+			}
+			if constexpr (requires { sink.keep(std::string_view()); }) {
+				if (body_fate_ == Message_Fate::keep) {
+					sink.keep(partial_);
+				}
 			}
 			body_left_ = header.size() - partial_.size();
 			partial_.clear();

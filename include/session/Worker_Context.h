@@ -16,6 +16,7 @@
 #include "session/Cancel_Ticket.h"
 #include "session/Login_Wait.h"
 #include "session/Route_Counters.h"
+#include "session/Session_Listen.h"
 #include "stats/Worker_Counters.h"
 
 #include <atomic>
@@ -61,6 +62,8 @@ public:
 	virtual uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) = 0;
 	// on_deadline() of the session is to run at about this monotonic time.
 	virtual void wake_by(PgSQL_Session& session, int64_t deadline_us) = 0;
+	// To the listener of the order's database; answered by on_listen_answer() of the session.
+	virtual void order_listen(Listen_Order order) = 0;
 	// A server connection failed at the connection level: the monitor looks at once.
 	virtual void report_server_failure(const PgSQL_SrvC& server) = 0;
 

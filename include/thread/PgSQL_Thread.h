@@ -8,6 +8,7 @@
 #include "session/Worker_Context.h"
 #include "thread/Cancel_Sender.h"
 #include "thread/Login_Service.h"
+#include "thread/Notify_Hub.h"
 #include "thread/Worker_Mailbox.h"
 
 #include <atomic>
@@ -74,6 +75,12 @@ public:
 	void drain_sessions();
 	size_t session_count() const { return sessions_.size(); }
 	void flush_counters();
+	void take_listen_order(uint32_t from_worker, const Listen_Order& order) {
+		notify_hub_.take(from_worker, order);
+	}
+	void answer_listen(uint32_t session, uint32_t ticket, bool listens);
+	void deliver_notification(const Notification_Ptr& notification,
+	                          const std::vector<uint32_t>& sessions);
 	size_t index() const { return index_; }
 	// Adds the connections idle in this worker's cache, by server.
 	void count_idle_connections(std::map<const PgSQL_SrvC*, int64_t>& counts) const {
@@ -94,6 +101,7 @@ private:
 	                Cancel_Ticket_Ptr ticket) override;
 	uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) override;
 	void wake_by(PgSQL_Session& session, int64_t deadline_us) override;
+	void order_listen(Listen_Order order) override;
 	void report_server_failure(const PgSQL_SrvC& server) override;
 
 	void on_accept(int fd, std::string peer_host, int peer_port, const Listen_Address& at) override;
@@ -143,6 +151,7 @@ private:
 	std::shared_ptr<const Client_Tls> tls_;
 	std::vector<std::unique_ptr<Listener>> listeners_;
 	std::vector<Worker_Mailbox*> peers_;
+	Notify_Hub notify_hub_;
 	std::unordered_map<uint32_t, std::unique_ptr<PgSQL_Session>> sessions_;
 	std::vector<std::unique_ptr<PgSQL_Session>> ended_;
 	std::unordered_map<uint32_t, Server_Ptr> parked_;

@@ -41,8 +41,8 @@ public:
 	using Task = std::function<void(PgSQL_Thread&)>;
 
 	// All from any thread. Logins are bounded by the sessions there are, deliveries and reclaims
-	// are bounded by the connections there are, cancels by the clients', tasks by the admin's one
-	// statement at a time.
+	// by the connections there are, cancels by the clients', tasks by the admin's one statement at
+	// a time and the clients' LISTENs, and notifications by what a server has sent in one read.
 	void deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) override;
 	void deliver_login(uint32_t session, uint64_t serial, Login_Answer_Ptr answer) override;
 	void post_cancel(Cancel cancel);

@@ -18,6 +18,12 @@ size_t bytes_of(const Statement_Analysis& analysis) {
 	for (const std::string& name : statement.relations) {
 		bytes += sizeof(std::string) + name.capacity();
 	}
+	for (const Statement_Class& part : statement.parts) {
+		bytes += sizeof(Statement_Class) + part.name.capacity();
+		for (const Set_Item& item : part.sets) {
+			bytes += sizeof(Set_Item) + item.name.capacity() + item.value.capacity();
+		}
+	}
 	return bytes + statement.name.capacity();
 }
 

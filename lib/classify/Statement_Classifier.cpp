@@ -63,6 +63,9 @@ public:
 		result_.calls_unknown = facts_.function_unknown;
 		result_.sticky = facts_.sticky;
 		result_.sticky_ends = facts_.sticky_ends;
+		result_.sticky_may_end = facts_.sticky_may_end;
+		result_.notifies = facts_.notifies;
+		result_.asks_channels = facts_.asks_channels;
 		result_.functions = std::move(facts_.functions);
 		result_.relations = std::move(facts_.relations);
 		dispatch();
@@ -238,6 +241,8 @@ void Classifier::on_explain() {
 		// Nothing was called, so nothing was left behind.
 		result_.sticky = kStickyNone;
 		result_.sticky_ends = kStickyNone;
+		result_.sticky_may_end = kStickyNone;
+		result_.notifies = false;
 		result_.transaction_time = false;
 	} else {
 		result_.sticky |= facts_.temp_created ? static_cast<uint32_t>(kStickyTempTable) : 0u;
@@ -293,6 +298,9 @@ void Classifier::on_ddl() {
 	if (facts_.temp_created || (facts_.temp_named && !drops)) {
 		result_.sticky |= kStickyTempTable;
 	}
+	if (drops) {
+		result_.sticky_may_end |= kStickyTempTable;
+	}
 	if (facts_.set_configs > 0) {
 		result_.sticky |= kStickySet;
 	}
@@ -313,6 +321,8 @@ void Classifier::dispatch_session() {
 		result_.name = text(1);
 		result_.sticky = kStickyPrepare;
 		result_.sticky_ends = kStickyNone;
+		result_.sticky_may_end = kStickyNone;
+		result_.notifies = false;
 		result_.transaction_time = false;
 		return;
 	case Node_Tag::execute_stmt:
@@ -341,6 +351,7 @@ void Classifier::dispatch_session() {
 		result_.name = text(1);
 		result_.all = result_.name.empty();
 		result_.sticky_ends = result_.all ? kStickyHoldCursor : kStickyNone;
+		result_.sticky_may_end |= kStickyHoldCursor;
 		return;
 	case Node_Tag::listen_stmt:
 		plain(Statement_Kind::listen, false);
@@ -355,6 +366,7 @@ void Classifier::dispatch_session() {
 		return;
 	case Node_Tag::notify_stmt:
 		plain(Statement_Kind::notify, true);
+		result_.notifies = true;
 		result_.name = text(1);
 		return;
 	case Node_Tag::variable_set_stmt:
@@ -409,9 +421,9 @@ void Classifier::dispatch() {
 		result_.sticky |= facts_.set_configs > 0 ? static_cast<uint32_t>(kStickySet) : 0u;
 		return;
 	case Node_Tag::do_stmt:
-		// Its body may set anything for the session.
+		// Its body may do anything to the session.
 		plain(Statement_Kind::do_block, true);
-		result_.sticky |= kStickySet;
+		result_.calls_unknown = true;
 		return;
 	case Node_Tag::lock_stmt:
 		plain(Statement_Kind::lock, false);
@@ -471,6 +483,9 @@ void merge_into(Statement_Class& batch, Statement_Class&& part) {
 	batch.sticky = (batch.sticky & ~part.sticky_ends) | part.sticky;
 	// Whoever applies both, in whichever order, is left with what still holds at the end.
 	batch.sticky_ends = (batch.sticky_ends | part.sticky_ends) & ~batch.sticky;
+	batch.sticky_may_end |= part.sticky_may_end;
+	batch.notifies = batch.notifies || part.notifies;
+	batch.asks_channels = batch.asks_channels || part.asks_channels;
 	if (part.kind == Statement_Kind::begin || part.kind == Statement_Kind::set_transaction) {
 		batch.isolation = part.isolation;
 		batch.access_mode = part.access_mode;
@@ -488,6 +503,12 @@ void merge_into(Statement_Class& batch, Statement_Class&& part) {
 	};
 	append(batch.functions, part.functions);
 	append(batch.relations, part.relations);
+}
+
+// The answers to this statement of a batch tell something about the session.
+bool matters_by_itself(const Statement_Class& part) {
+	return controls_transaction(part.kind) || !part.sets.empty() ||
+	       part.kind == Statement_Kind::unlisten || part.kind == Statement_Kind::discard;
 }
 
 Statement_Class unknown_class() {
@@ -525,6 +546,8 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
 	Wire_Reader reader(parsed.tree());
 	Wire_Field field;
 	uint32_t count = 0;
+	std::vector<Statement_Class> parts;
+	bool matters = false;
 	while (reader.next(field)) {
 		if (field.number != kStatements) {
 			continue;
@@ -536,6 +559,11 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
 			continue;
 		}
 		if (count == 2) {
+			parts.push_back(result);
+		}
+		matters = matters || matters_by_itself(part) || matters_by_itself(parts.front());
+		parts.push_back(part);
+		if (count == 2) {
 			note_kind(result, result.kind);
 			result.kind = Statement_Kind::multiple;
 			result.veto = Read_Veto::multi_statement;
@@ -544,6 +572,13 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
 		}
 		note_kind(result, part.kind);
 		merge_into(result, std::move(part));
+	}
+	if (matters) {
+		for (Statement_Class& part : parts) {
+			part.functions.clear();
+			part.relations.clear();
+		}
+		result.parts = std::move(parts);
 	}
 	result.statement_count = static_cast<uint16_t>(count > UINT16_MAX ? UINT16_MAX : count);
 	return reader.ok() ? result : unknown_class();

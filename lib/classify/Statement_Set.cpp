@@ -210,6 +210,7 @@ void classify_set(std::string_view message, Statement_Class& result) {
 		return;
 	case Set_Kind::reset:
 		result.kind = Statement_Kind::reset;
+		result.sticky_may_end = kStickySet; // RESET ROLE
 		break;
 	case Set_Kind::multi:
 		classify_multi(message, name, result);
@@ -237,6 +238,7 @@ void classify_set(std::string_view message, Statement_Class& result) {
 	// These change who the session is; a value alone cannot be carried to another connection.
 	if (!local && (name == "role" || name == "session_authorization")) {
 		result.sticky |= kStickySet;
+		result.sticky_may_end |= kStickySet; // SET ROLE NONE
 	}
 	result.sets.push_back(std::move(item));
 }

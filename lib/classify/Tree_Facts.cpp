@@ -127,7 +127,13 @@ private:
 		const std::string_view schema = parts.size() > 1 ? parts[parts.size() - 2] : "";
 		keep(facts_.functions,
 		     schema.empty() ? std::string(name) : std::string(schema).append(".").append(name));
-		on_class(safety_.classify(schema, name));
+		const Function_Class function_class = safety_.classify(schema, name);
+		on_class(function_class);
+		facts_.notifies = facts_.notifies || name == "pg_notify";
+		facts_.asks_channels = facts_.asks_channels || name == "pg_listening_channels";
+		if (function_class == Function_Class::advisory_unlock || starts_with(name, "pg_try_adv")) {
+			facts_.sticky_may_end |= kStickyAdvisoryLock; // the last one of several, or not got
+		}
 	}
 
 	void on_class(Function_Class function_class) {

@@ -29,6 +29,9 @@ struct Tree_Facts {
 	unsigned set_configs = 0;
 	uint32_t sticky = kStickyNone;
 	uint32_t sticky_ends = kStickyNone;
+	uint32_t sticky_may_end = kStickyNone;
+	bool notifies = false;
+	bool asks_channels = false;
 	std::vector<std::string> functions;
 	std::vector<std::string> relations;
 };

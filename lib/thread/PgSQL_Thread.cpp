@@ -71,7 +71,8 @@ PgSQL_Thread::PgSQL_Thread(size_t index, Runtime_Shared& shared)
                                     .send_buffer = {},
                                     .random = Random_Source(static_cast<uint64_t>(unix_time_us()) +
                                                             index * 7919 + 1),
-                                    .selection = {}} {
+                                    .selection = {}},
+      notify_hub_(context_, peers_) {
 	loop_.set_wake_handler(this);
 	loop_.set_pass_handler(this);
 	refresh_variables();
@@ -128,6 +129,7 @@ void PgSQL_Thread::run() {
 		Thread_Conn_Cache::destroy(std::move(held.connection));
 	}
 	held_.clear();
+	notify_hub_.clear();
 	connections_.give_back(nullptr);
 }
 
@@ -181,6 +183,9 @@ void PgSQL_Thread::finish_pass() {
 	connections_.close_stale();
 	if (!held_.empty()) {
 		release_held();
+	}
+	if (!notify_hub_.empty()) {
+		notify_hub_.tick();
 	}
 	if (context_.now_us >= next_housekeeping_us_) {
 		housekeeping();
@@ -317,6 +322,31 @@ uint64_t PgSQL_Thread::start_login_job(PgSQL_Session& session, Login_Lane lane, 
 
 void PgSQL_Thread::wake_by(PgSQL_Session& session, int64_t deadline_us) {
 	deadlines_.push({deadline_us, session.id()});
+}
+
+// A key has one listener, on one worker.
+void PgSQL_Thread::order_listen(Listen_Order order) {
+	if (peers_.empty()) {
+		return;
+	}
+	Worker_Mailbox* owner = peers_[order.key.hash() % peers_.size()];
+	owner->post_task([from = static_cast<uint32_t>(index_), order = std::move(order)](
+	                     PgSQL_Thread& worker) { worker.take_listen_order(from, order); });
+}
+
+void PgSQL_Thread::answer_listen(uint32_t session, uint32_t ticket, bool listens) {
+	if (PgSQL_Session* found = find(session)) {
+		found->on_listen_answer(ticket, listens);
+	}
+}
+
+void PgSQL_Thread::deliver_notification(const Notification_Ptr& notification,
+                                        const std::vector<uint32_t>& sessions) {
+	for (const uint32_t id : sessions) {
+		if (PgSQL_Session* session = find(id)) {
+			session->on_notification(*notification);
+		}
+	}
 }
 
 void PgSQL_Thread::report_server_failure(const PgSQL_SrvC& server) {
