@@ -60,6 +60,8 @@ public:
 	// resets them.
 	uint32_t changed_by = 0;
 	void apply(const Parameter_Set& wanted);
+	// The server has reported this value for it, in whatever spelling.
+	bool is_reported(const std::string& name, const std::string& value) const;
 
 	// Protocol-level statements prepared here: global statement id -> use counter for eviction.
 	std::unordered_map<uint64_t, uint64_t> statements;

@@ -73,6 +73,7 @@ enum class Session_End : uint8_t {
 	cancel_request_served,
 	killed,
 	idle_timeout,
+	notifications_unread,
 	server_lost,
 	shutdown,
 };
@@ -103,6 +104,8 @@ public:
 	void on_deadline();
 	// A cancel request for this session: true when `key` is ours.
 	bool cancel(std::string_view key, const Cancel_Ticket_Ptr& ticket);
+	void on_listen_answer(uint32_t ticket, bool listens);
+	void on_notification(const Notification& notification);
 	void kill();
 	// The proxy goes down: an idle session ends, another one after its transaction.
 	void shut_down();
@@ -300,7 +303,8 @@ private:
 	void note_statement_done(const Statement_Analysis& analysis, std::string_view tag);
 	void note_parameters(const Statement_Class& statement);
 	void note_execution(const Statement_Class& statement);
-	void note_batch(const Statement_Class& statement);
+	void note_batch(const Statement_Analysis& analysis, std::string_view tag);
+	void note_one_done(const Statement_Class& statement, std::string_view tag);
 	bool runs_alone(const Statement_Class& statement) const;
 	void end_of_transaction(bool committed);
 	void forget_statements();
@@ -310,6 +314,30 @@ private:
 	void reset_session_state();
 	void rollback_parameters(const Parameter_Set& to);
 	void note_savepoint(const Statement_Class& statement);
+
+	// ---- _Closing: what a request has left on the connection ----
+	void note_to_check(const Statement_Class& statement);
+	bool closing_is_due();
+	void step_closing();
+	void ask_in_closing(Closing step, const std::string& sql);
+	Message_Fate on_closing_reply(char type);
+	void finish_closing();
+	void finish_lost_closing();
+	void take_check();
+	bool adopt_settings(const std::map<std::string, std::string>& settings);
+	void note_clean_calls(bool clean);
+	void keep(std::string_view bytes) { request_.closing.rows += bytes; }
+
+	// ---- _Listen ----
+	Session_Listen& listening();
+	void order_listen(Listen_Action action, std::vector<std::string> channels);
+	void take_over_channels();
+	void apply_unlistens();
+	void stop_listening();
+	void append_own_channels(std::string& sql);
+	bool may_be_notified() const;
+	void flush_notifications();
+	Message_Fate on_native_notification(std::span<const uint8_t> body);
 
 	// ---- _Cancel ----
 	void cancel_statement(const Cancel_Ticket_Ptr& ticket);
@@ -397,6 +425,10 @@ private:
 	bool poisoned_ = false;    // the server of an open transaction was lost
 	bool poison_told_ = false; // ... and the client has had an error about it
 	uint32_t pinned_ = 0;      // Sticky_Bit set
+	uint32_t check_due_ = 0;   // of them, those to be asked about at the end of the transaction
+	bool notified_ = false;    // the transaction sends notifications
+	uint64_t check_calls_ = 0; // the functions that made a check due; 1: several
+	std::unique_ptr<Session_Listen> listen_;
 
 	// Positions learnt from each pair's servers (routing.md, section 4); nearly always one entry.
 	// All of them are monotonic, and dropped when the pair's writer changes (epoch).
@@ -412,8 +444,13 @@ private:
 	Positions* positions_of(const Hostgroup_Pair& pair);
 	const Positions* find_positions(int hostgroup);
 
-	// Tracked parameters as of each SAVEPOINT of the open transaction.
-	std::vector<std::pair<std::string, Parameter_Set>> savepoints_;
+	// What ROLLBACK TO goes back to.
+	struct Savepoint {
+		std::string name;
+		Parameter_Set parameters;
+		size_t unlistens = 0;
+	};
+	std::vector<Savepoint> savepoints_;
 
 	Route_Reason last_reason_ = Route_Reason::write;
 	std::string last_server_;

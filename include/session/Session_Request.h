@@ -5,6 +5,7 @@
 #include "classify/Query_Processor.h"
 #include "route/Route_Plan.h"
 #include "session/Operation_Queue.h"
+#include "session/Session_Closing.h"
 
 #include <cstdint>
 #include <string>
@@ -54,6 +55,7 @@ struct Request_Progress {
 	size_t prefix_bytes = 0; // simple: the proxy's own SQL in front of the client's
 	int executions = 0;      // extended: Execute messages sent
 	int completed = 0;       // CommandCompletes of the client's own
+	uint32_t leaves = 0;     // Sticky_Bits that begin with its statements
 };
 
 struct Session_Request : Request_Progress {
@@ -64,6 +66,7 @@ struct Session_Request : Request_Progress {
 	std::string fatal_error;   // body of a FATAL ErrorResponse: the connection closes next
 	std::string pending_local; // types of local answers due behind the current message: '1', '3'
 	Operation_Queue operations;
+	Closing_Progress closing;
 
 	bool has_operation() const { return !operations.empty(); }
 	Operation& front() { return operations.front(); }
@@ -82,6 +85,11 @@ struct Session_Request : Request_Progress {
 		fatal_error.clear();
 		pending_local.clear();
 		operations.clear();
+		closing.step = Closing::none;
+		closing.answered = closing.failed = false;
+		if (!closing.rows.empty()) {
+			closing.rows = std::string();
+		}
 	}
 };
 

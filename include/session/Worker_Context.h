@@ -101,6 +101,8 @@ struct Worker_Context {
 	std::string send_buffer;
 	Random_Source random{1};
 	std::unordered_map<int, Selection_State> selection;
+	// Calls of functions of which nothing is known: how often nothing was found behind them.
+	std::unordered_map<uint64_t, uint32_t> clean_calls;
 };
 
 } // namespace proxy

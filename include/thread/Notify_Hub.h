@@ -88,6 +88,7 @@ private:
 	std::map<std::string, Login> logins_;
 	uint64_t login_order_ = 0;
 	bool busy_ = false;
+	int64_t busy_since_us_ = 0;
 	bool failed_ = false;   // the query under way was refused
 	bool was_lost_ = false; // to be told when it listens again
 	std::unique_ptr<PgSQL_Connection> closed_;

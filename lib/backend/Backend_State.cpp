@@ -218,6 +218,17 @@ void append_assignment(std::string& sql, const std::string& name, const std::str
 }
 } // namespace
 
+bool Backend_State::is_reported(const std::string& name, const std::string& value) const {
+	const auto spelling = std::find_if(kReportedNames.begin(), kReportedNames.end(),
+	                                   [&name](const auto& entry) { return entry.first == name; });
+	if (spelling == kReportedNames.end()) {
+		return false;
+	}
+	const auto now = reported.find(std::string(spelling->second));
+	return now != reported.end() &&
+	       normalised_value(name, now->second) == normalised_value(name, value);
+}
+
 std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 	std::string sql;
 	for (const auto& [name, value] : parameters.values()) {
@@ -236,17 +247,9 @@ std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 			}
 			continue;
 		}
-		const auto spelling = std::find_if(
-		    kReportedNames.begin(), kReportedNames.end(),
-		    [&wanted_name = name](const auto& entry) { return entry.first == wanted_name; });
-		if (spelling != kReportedNames.end()) {
-			const auto now = reported.find(std::string(spelling->second));
-			if (now != reported.end() &&
-			    normalised_value(name, now->second) == normalised_value(name, value)) {
-				continue;
-			}
+		if (!is_reported(name, value)) {
+			append_assignment(sql, name, value);
 		}
-		append_assignment(sql, name, value);
 	}
 	if (sql.empty()) {
 		equal_to_hash = wanted.hash();

@@ -26,6 +26,8 @@ namespace proxy {
 namespace {
 
 constexpr uint32_t kStickyAll = ~0u;
+// A longer batch is not followed statement by statement.
+constexpr uint32_t kMaxPartsKept = 256;
 
 // The parse tree of one text; frees it.
 class Parsed_Text {
@@ -363,6 +365,7 @@ void Classifier::dispatch_session() {
 		result_.name = text(1);
 		result_.all = result_.name.empty();
 		result_.sticky_ends = result_.all ? kStickyListen : kStickyNone;
+		result_.sticky_may_end = kStickyListen;
 		return;
 	case Node_Tag::notify_stmt:
 		plain(Statement_Kind::notify, true);
@@ -560,9 +563,12 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
 		}
 		if (count == 2) {
 			parts.push_back(result);
+			matters = matters_by_itself(result);
 		}
-		matters = matters || matters_by_itself(part) || matters_by_itself(parts.front());
-		parts.push_back(part);
+		matters = (matters || matters_by_itself(part)) && count <= kMaxPartsKept;
+		if (parts.size() < kMaxPartsKept) {
+			parts.push_back(part);
+		}
 		if (count == 2) {
 			note_kind(result, result.kind);
 			result.kind = Statement_Kind::multiple;

@@ -109,6 +109,8 @@ const char* name_of(Session_End end) {
 		return "killed";
 	case Session_End::idle_timeout:
 		return "idle timeout";
+	case Session_End::notifications_unread:
+		return "does not read its notifications";
 	case Session_End::server_lost:
 		return "server lost";
 	case Session_End::shutdown:
@@ -168,6 +170,7 @@ void PgSQL_Session::end(Session_End how) {
 		return;
 	}
 	unpark();
+	stop_listening();
 	if (backend_ != nullptr) {
 		// An answer may be outstanding or a transaction open: the server rolls back when the
 		// connection closes. A running statement is cancelled, so that it does not go on for
@@ -283,6 +286,9 @@ void PgSQL_Session::process_input() {
 	taking_input_ = false;
 	if (state_ == ended) {
 		return;
+	}
+	if (listen_ != nullptr && may_be_notified()) {
+		flush_notifications();
 	}
 	watch_cancel();
 	drop_consumed_input();

@@ -46,11 +46,17 @@ void PgSQL_Session::dispatch() {
 bool PgSQL_Session::append_parameter_sync(std::string& out) {
 	Backend_State& state = backend_->backend_state;
 	const bool doubtful = state.changed_by != 0 && state.changed_by != id_;
-	if (!doubtful && state.matches(wanted_)) {
+	const bool differs = !state.matches(wanted_);
+	if (!doubtful && !differs && !request_.statement->asks_channels) {
 		return false;
 	}
-	const std::string sql =
-	    doubtful ? Backend_State::reset_sql(wanted_) : state.difference_sql(wanted_);
+	std::string sql;
+	if (doubtful) {
+		sql = Backend_State::reset_sql(wanted_);
+	} else if (differs) {
+		sql = state.difference_sql(wanted_);
+	}
+	append_own_channels(sql);
 	if (sql.empty()) {
 		return false;
 	}
@@ -214,6 +220,10 @@ void PgSQL_Session::on_backend_readable(PgSQL_Connection& connection) {
 		}
 		if (request_.done) {
 			complete_request();
+			return;
+		}
+		if (request_.closing.answered || request_.closing.step == Closing::due) {
+			step_closing();
 			return;
 		}
 		if (request_.syncing && request_.hidden_cycles == 0) {

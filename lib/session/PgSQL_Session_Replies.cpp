@@ -50,6 +50,9 @@ Message_Fate PgSQL_Session::on_row(char type) {
 	if (request_.hidden_cycles > 0 || request_.hidden_failed || request_.retry_on_writer) {
 		return Message_Fate::hide;
 	}
+	if (request_.closing.step != Closing::none) {
+		return request_.closing.step == Closing::checking ? Message_Fate::keep : Message_Fate::hide;
+	}
 	if (type == 'D') {
 		++request_.rows_sent;
 	}
@@ -71,8 +74,14 @@ Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body)
 		// What the proxy's own batch changed the client knows already.
 		return request_.hidden_cycles > 0 ? Message_Fate::hide : Message_Fate::forward;
 	}
+	if (type == 'A') {
+		return on_native_notification(body);
+	}
 	if (request_.hidden_cycles > 0) {
 		return on_hidden_cycle(type, body);
+	}
+	if (request_.closing.step != Closing::none) {
+		return on_closing_reply(type);
 	}
 	switch (type) {
 	case 'Z':
@@ -164,6 +173,7 @@ Message_Fate PgSQL_Session::on_operation_reply(char type, std::span<const uint8_
 			account_statement(*operation.statement->analysis, request_.rows_sent, 0);
 			if (type == 's' && !operation.statement->analysis->statement.sets.empty()) {
 				pinned_ |= kStickySet; // it has run, and will not say that it is done
+				check_due_ |= kStickySet;
 			}
 		}
 		break;
@@ -434,6 +444,14 @@ Message_Fate PgSQL_Session::on_ready(std::span<const uint8_t> body) {
 		return Message_Fate::hide;
 	}
 	note_transaction_status(letter);
+	if (letter == 'I' && (check_due_ | request_.leaves) + notified_ != 0 && closing_is_due()) {
+		request_.done = false;
+		request_.closing.step = Closing::due;
+		return Message_Fate::hide;
+	}
+	if (letter == 'I' && listen_ != nullptr) {
+		flush_notifications();
+	}
 	if (body.size() == 1) {
 		return Message_Fate::forward;
 	}

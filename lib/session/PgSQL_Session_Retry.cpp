@@ -19,8 +19,8 @@ namespace proxy {
 bool PgSQL_Session::may_retry() const {
 	return request_.kind != Request_Kind::none && request_.kind != Request_Kind::function_call &&
 	       request_.statement != nullptr && request_.statement->is_read() &&
-	       transaction_status_ == 'I' && pinned_ == 0 && !request_.result_started &&
-	       !request_.copy_in && !request_.canceled && !request_.open &&
+	       request_.closing.step == Closing::none && transaction_status_ == 'I' && pinned_ == 0 &&
+	       !request_.result_started && !request_.copy_in && !request_.canceled && !request_.open &&
 	       request_.reader_retries <= worker_.config->query_retries_on_failure + 1;
 }
 
@@ -108,6 +108,10 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 	if (retry) {
 		request_.excluded = &server;
 		retry_elsewhere(Route_Reason::no_replica);
+		return;
+	}
+	if (request_.closing.step != Closing::none && !was_pinned) {
+		finish_lost_closing();
 		return;
 	}
 	if (!between_messages) {

@@ -13,6 +13,7 @@ namespace proxy {
 // before the error stays).
 void PgSQL_Session::note_execution(const Statement_Class& statement) {
 	pinned_ |= statement.sticky;
+	note_to_check(statement);
 	if (statement.calls_unknown) {
 		backend_->backend_state.changed_by = id_;
 	}
@@ -28,7 +29,14 @@ bool PgSQL_Session::runs_alone(const Statement_Class& statement) const {
 
 // A statement was completed by the server with `tag`.
 void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std::string_view tag) {
-	const Statement_Class& statement = analysis.statement;
+	if (analysis.statement.kind == Statement_Kind::multiple) {
+		note_batch(analysis, tag);
+	} else {
+		note_one_done(analysis.statement, tag);
+	}
+}
+
+void PgSQL_Session::note_one_done(const Statement_Class& statement, std::string_view tag) {
 	switch (statement.kind) {
 	case Statement_Kind::commit:
 		worker_.counters.add(Counter::Commit);
@@ -59,13 +67,16 @@ void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std:
 			reset_session_state();
 		}
 		break;
+	case Statement_Kind::unlisten:
+		if (listen_ != nullptr) {
+			listen_->unlistens.push_back(statement.name);
+		}
+		break;
 	case Statement_Kind::unknown:
 		// Longer or newer than the parser takes: it may have been anything.
-		pinned_ |= kStickySet;
+		check_due_ |= kCheckAll;
+		check_calls_ = 1;
 		break;
-	case Statement_Kind::multiple:
-		note_batch(statement);
-		return;
 	default:
 		break;
 	}
@@ -80,13 +91,15 @@ void PgSQL_Session::note_statement_done(const Statement_Analysis& analysis, std:
 	}
 }
 
-// Several statements in one Query. Which part did what cannot be told from the answers: when their
-// effects on the session are not plain, it keeps its connection.
-void PgSQL_Session::note_batch(const Statement_Class& statement) {
-	const bool undoes =
-	    statement.controls_transaction && (sets_in_transaction_ || !savepoints_.empty());
-	if (!statement.sets.empty() || undoes) {
-		pinned_ |= kStickySet;
+// Several statements in one Query: each of them answers with one CommandComplete.
+void PgSQL_Session::note_batch(const Statement_Analysis& analysis, std::string_view tag) {
+	const Statement_Class& statement = analysis.statement;
+	const auto place = static_cast<size_t>(request_.completed - 1);
+	if (place < statement.parts.size()) {
+		note_one_done(statement.parts[place], tag);
+	} else if (!statement.sets.empty() || statement.controls_transaction) {
+		pinned_ |= kStickySet; // too many to tell apart
+		check_due_ |= kStickySet;
 	}
 	if (statement.deallocates) {
 		backend_->backend_state.doubt_all_statements();
@@ -199,16 +212,18 @@ void PgSQL_Session::rollback_parameters(const Parameter_Set& to) {
 
 void PgSQL_Session::note_savepoint(const Statement_Class& statement) {
 	if (statement.kind == Statement_Kind::savepoint) {
-		savepoints_.emplace_back(statement.name, wanted_);
+		savepoints_.push_back(
+		    {statement.name, wanted_, listen_ == nullptr ? 0 : listen_->unlistens.size()});
 		return;
 	}
 	// The innermost of that name, as the server does.
 	const auto found =
 	    std::find_if(savepoints_.rbegin(), savepoints_.rend(),
-	                 [&statement](const auto& entry) { return entry.first == statement.name; });
+	                 [&statement](const auto& entry) { return entry.name == statement.name; });
 	if (found == savepoints_.rend()) {
 		if (sets_in_transaction_ && statement.kind == Statement_Kind::rollback_to) {
 			pinned_ |= kStickySet; // made inside a batch: what it takes back is not known
+			check_due_ |= kStickySet;
 		}
 		return;
 	}
@@ -218,7 +233,10 @@ void PgSQL_Session::note_savepoint(const Statement_Class& statement) {
 		return;
 	}
 	if (sets_in_transaction_) {
-		rollback_parameters(place->second);
+		rollback_parameters(place->parameters);
+	}
+	if (listen_ != nullptr && listen_->unlistens.size() > place->unlistens) {
+		listen_->unlistens.resize(place->unlistens);
 	}
 	savepoints_.erase(std::next(place), savepoints_.end());
 }
@@ -230,6 +248,13 @@ void PgSQL_Session::end_of_transaction(bool committed) {
 	}
 	sets_in_transaction_ = false;
 	savepoints_.clear();
+	if (listen_ != nullptr && !listen_->unlistens.empty()) {
+		if (committed) {
+			apply_unlistens();
+		} else {
+			listen_->unlistens.clear();
+		}
+	}
 }
 
 void PgSQL_Session::note_transaction_status(char status) {
@@ -241,6 +266,10 @@ void PgSQL_Session::note_transaction_status(char status) {
 		// (also of a COMMIT that a deferred constraint refused).
 		end_of_transaction(!request_.error_seen);
 		portals_.clear();
+		if (was_open) {
+			// ON COMMIT DROP, and what was made in a transaction that was rolled back.
+			check_due_ |= pinned_ & (kStickyTempTable | kStickyHoldCursor);
+		}
 	}
 	if (was_open != is_open) {
 		if (is_open) {
@@ -262,7 +291,9 @@ void PgSQL_Session::reset_session_state() {
 	unnamed_.reset();
 	unnamed_id_ = 0;
 	unnamed_portal_.reset();
+	stop_listening();
 	pinned_ = 0;
+	check_due_ = 0;
 	route_mode_ = Route_Mode::automatic;
 	consistency_ = Consistency_Mode::inherit;
 }

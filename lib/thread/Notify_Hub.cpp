@@ -13,6 +13,7 @@ namespace proxy {
 namespace {
 constexpr int64_t kRetryUs = kMicrosPerSecond;
 constexpr int64_t kConnectLimitUs = 10 * kMicrosPerSecond;
+constexpr int64_t kAnswerLimitUs = 10 * kMicrosPerSecond;
 // A listener that nobody needs any more stays for this long: LISTEN often comes back.
 constexpr int64_t kEmptyUs = 10 * kMicrosPerSecond;
 
@@ -96,8 +97,9 @@ void Notify_Listener::answer(std::vector<Waiting>& waiting, bool listens) {
 			}
 		}
 		peers_[entry.client.worker]->post_task(
-		    [session = entry.client.session, ticket = entry.ticket,
-		     listens](PgSQL_Thread& worker) { worker.answer_listen(session, ticket, listens); });
+		    [session = entry.client.session, ticket = entry.ticket, listens](PgSQL_Thread& worker) {
+			    worker.answer_listen(session, ticket, listens);
+		    });
 	}
 }
 
@@ -122,15 +124,17 @@ void Notify_Listener::connect() {
 		for (const Server_Ptr& server : hostgroup->servers) {
 			const bool online =
 			    server->status.load(std::memory_order_relaxed) == Server_Status::online;
-			if (online && (chosen == nullptr || server->weight.load(std::memory_order_relaxed) >
-			                                        chosen->weight.load(std::memory_order_relaxed))) {
+			if (online &&
+			    (chosen == nullptr || server->weight.load(std::memory_order_relaxed) >
+			                              chosen->weight.load(std::memory_order_relaxed))) {
 				chosen = server;
 			}
 		}
 	}
-	const auto login = std::max_element(
-	    logins_.begin(), logins_.end(),
-	    [](const auto& a, const auto& b) { return a.second.orders < b.second.orders; });
+	const auto login =
+	    std::max_element(logins_.begin(), logins_.end(), [](const auto& a, const auto& b) {
+		    return a.second.orders < b.second.orders;
+	    });
 	if (chosen == nullptr || login == logins_.end()) {
 		lost("no server of the hostgroup is online");
 		return;
@@ -142,8 +146,8 @@ void Notify_Listener::connect() {
 	request.application_name = "polar-proxy listen";
 	request.use_ssl = chosen->use_ssl.load(std::memory_order_relaxed) != 0;
 	if (request.use_ssl) {
-		request.ssl = worker_.hostgroups.ssl_params(chosen->hostname, chosen->port,
-		                                            request.key.username);
+		request.ssl =
+		    worker_.hostgroups.ssl_params(chosen->hostname, chosen->port, request.key.username);
 		if (request.ssl == nullptr) {
 			request.ssl = default_ssl_params(*worker_.config);
 		}
@@ -169,6 +173,7 @@ void Notify_Listener::on_backend_connected(PgSQL_Connection& connection, Result<
 	std::string out;
 	append_query(out, setup_sql(key_.encoding));
 	busy_ = true;
+	busy_since_us_ = worker_.now_us;
 	failed_ = false;
 	asked_.clear();
 	if (!connection.send(out)) {
@@ -222,6 +227,8 @@ bool Notify_Listener::tick() {
 		if (worker_.now_us - connection_->created_us() > kConnectLimitUs) {
 			lost("connect timeout");
 		}
+	} else if (busy_ && worker_.now_us - busy_since_us_ > kAnswerLimitUs) {
+		lost("the server does not answer");
 	} else if (connection_ != nullptr && !server_is_right()) {
 		lost("the server is not the writer any more");
 		retry_at_us_ = 0;
@@ -271,6 +278,7 @@ void Notify_Listener::pump() {
 	answering_ = std::move(waiting_);
 	waiting_.clear();
 	busy_ = true;
+	busy_since_us_ = worker_.now_us;
 	failed_ = false;
 	if (!connection_->send(out)) {
 		lost(connection_->error());

@@ -195,6 +195,7 @@ public:
 		Cancel_Ticket_Ptr ticket;
 	};
 	std::vector<Sent_Cancel> cancels;
+	std::vector<Listen_Order> listen_orders;
 	std::vector<int> failures; // ports of servers reported as failed
 	size_t held() const { return held_.size(); }
 	size_t pooled() const { return connections_.size(); }
@@ -216,6 +217,7 @@ private:
 	uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) override;
 	void deliver_login(uint32_t session, uint64_t serial, Login_Answer_Ptr answer) override;
 	void wake_by(PgSQL_Session& session, int64_t deadline_us) override;
+	void order_listen(Listen_Order order) override { listen_orders.push_back(std::move(order)); }
 	void report_server_failure(const PgSQL_SrvC& server) override;
 	void deliver(uint64_t ticket, std::unique_ptr<PgSQL_Connection> connection) override;
 	void on_pass() override;

@@ -49,7 +49,8 @@ Rig::Rig(const Rig_Setup& setup)
                                                                  .read_buffer = {},
                                                                  .send_buffer = {},
                                                                  .random = Random_Source(1),
-                                                                 .selection = {}} {
+                                                                 .selection = {},
+                                                                 .clean_calls = {}} {
 	loop_.set_pass_handler(this);
 	for (int i = 0; i < setup.replicas; ++i) {
 		replicas.push_back(std::make_unique<Scripted_Server>([this] { pump(); }));

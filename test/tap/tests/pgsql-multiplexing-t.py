@@ -87,8 +87,41 @@ LEAKS = {
 	'SET LOCAL': ([query('begin'), query("set local work_mem = '9MB'"), query('commit')], START),
 	'ROLLBACK TO': ([query('begin'), query('savepoint a'), query("set work_mem = '9MB'"),
 		query('rollback to a'), query('commit')], START),
-	'function that sets': ([query('select sets()')], None),
-	'procedure that sets': ([query('call sets_too()')], None),
+	'function that sets': ([query('select sets()')], '7777kB'),
+	'procedure that sets': ([query('call sets_too()')], '7777kB'),
+	'DO block': ([query("do $$ begin perform set_config('work_mem', '9MB', false); end $$")], '9MB'),
+	'DO block in a transaction': ([query('begin'), query(
+		"do $$ begin perform set_config('work_mem', '9MB', false); end $$"), query('commit')], '9MB'),
+	'DO block rolled back': ([query('begin'), query(
+		"do $$ begin perform set_config('work_mem', '9MB', false); end $$"), query('rollback')], START),
+	'function that resets': ([query("do $$ begin reset work_mem; end $$")], START),
+	'set_config() of a row that is not there': ([query(
+		"select set_config('work_mem', '9MB', false) where false")], START),
+	'set_config() of a row that is there': ([query(
+		"select set_config('work_mem', '9MB', false) where true")], '9MB'),
+	'SET in a batch': ([query("set work_mem = '9MB'; select 1")], '9MB'),
+	'SET in a batch that fails': ([query("set work_mem = '9MB'; select 1/0")], START),
+	'SET in a batch, behind COMMIT': ([query("begin; select 1; commit; set work_mem = '9MB'; select 1")],
+		'9MB'),
+	'SET, RESET and SET LOCAL in a batch': ([query("set work_mem = '9MB'; reset work_mem;"
+		" set local work_mem = '8MB'")], START),
+	'ROLLBACK in a batch, behind SET': ([query('begin'), query("set work_mem = '9MB'"),
+		query('rollback; select 1')], START),
+	'SET and ROLLBACK in a batch': ([query("begin; set work_mem = '9MB'; rollback")], START),
+	'COMMIT in the middle of a batch that fails': ([query("set work_mem = '9MB'; commit; select 1/0")],
+		'9MB'),
+	'savepoints in a batch': ([query("begin; set work_mem = '9MB'; savepoint a; set work_mem = '8MB';"
+		" rollback to a; commit")], '9MB'),
+	'EXECUTE of what was prepared': ([query("prepare p as select set_config('work_mem', '9MB', false)"),
+		query('execute p'), query('deallocate all')], '9MB'),
+	'UPDATE pg_settings': ([query("update pg_settings set setting = '9000' where name = 'work_mem'")],
+		'9000kB'),
+	'portal that is not run to its end': ([parse("select set_config('work_mem', '9MB', false)") + bind() +
+		execute('', 1) + sync()], '9MB'),
+	'SET FROM CURRENT': ([query("set work_mem = '9MB'"), query('create or replace function fixed()'
+		' returns int language sql set work_mem from current as $$ select 1 $$'),
+		query('select fixed()')], '9MB'),
+	'SET TIME ZONE INTERVAL': ([query("set time zone interval '1:30' hour to minute")], START),
 }
 
 
@@ -111,23 +144,11 @@ def test_parameters_of_one_client_are_not_seen_by_the_next():
 
 # Statements after which the session keeps its connection: nobody else gets it before it ends.
 PINS = {
-	'DO block': [query("do $$ begin perform set_config('work_mem', '9MB', false); end $$")],
-	'set_config() of a row that is not there': [query(
-		"select set_config('work_mem', '9MB', false) where false")],
-	'SET in a batch': [query("set work_mem = '9MB'; select 1")],
-	'ROLLBACK in a batch, behind SET': [query('begin'), query("set work_mem = '9MB'"),
-		query('rollback; select 1')],
-	'EXECUTE of what was prepared': [query("prepare p as select set_config('work_mem', '9MB', false)"),
-		query('execute p'), query('deallocate all')],
 	'SET ROLE, RESET ALL': [query('set role other'), query('reset all')],
-	'UPDATE pg_settings': [query("update pg_settings set setting = '9000' where name = 'work_mem'")],
-	'portal that is not run to its end': [parse("select set_config('work_mem', '9MB', false)") + bind() +
-		execute('', 1) + sync()],
-	'lock of a statement that fails': [query('select pg_advisory_lock(77), 1/0')],
+	'lock of a statement that fails': [query(
+		'select pg_advisory_lock(77), 1 / (g - 1) from generate_series(1, 1) g')],
 	'lock read with a row limit': [parse('select pg_advisory_lock(78)') + bind() + execute('', 1) +
 		sync()],
-	'UNLISTEN rolled back': [query('listen here'), query('begin'), query('unlisten *'),
-		query('rollback')],
 	'DISCARD TEMP rolled back': [query('create temp table t (i int)'),
 		one('discard temp') + one('select 1/0') + sync()],
 	'temp schema by search_path': [query('set search_path = pg_temp, public'),

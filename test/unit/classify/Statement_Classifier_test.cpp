@@ -222,7 +222,7 @@ constexpr Sticky_Row kSticky[] = {
     {"SELECT setseed(0.1)", kStickySessionFunction, 0},
     {"LOAD 'x'", kStickyLoad, 0},
     {"RESET ALL", 0, 0}, // leaves role and session authorization
-    {"DO $$ BEGIN END $$", kStickySet, 0},
+    {"DO $$ BEGIN END $$", 0, 0},
     {"EXECUTE p", kStickySet, 0},
     {"UPDATE pg_settings SET setting = '1'", kStickySet, 0},
     {"UPDATE pg_catalog.pg_settings SET setting = '1'", kStickySet, 0},
@@ -245,7 +245,44 @@ TEST_CASE("what outlives a statement is seen") {
 	}
 }
 
+TEST_CASE("what may have ended with a statement is seen") {
+	CHECK(classify("CLOSE c").sticky_may_end == kStickyHoldCursor);
+	CHECK(classify("UNLISTEN a").sticky_may_end == kStickyListen);
+	CHECK(classify("DROP TABLE a").sticky_may_end == kStickyTempTable);
+	CHECK(classify("SELECT pg_advisory_unlock(1)").sticky_may_end == kStickyAdvisoryLock);
+	CHECK(classify("SELECT pg_try_advisory_lock(1)").sticky_may_end == kStickyAdvisoryLock);
+	CHECK(classify("SELECT pg_advisory_lock(1)").sticky_may_end == 0);
+	CHECK(classify("RESET ROLE").sticky_may_end == kStickySet);
+	CHECK(classify("SELECT 1; CLOSE c").sticky_may_end == kStickyHoldCursor);
+	CHECK(classify("EXPLAIN SELECT pg_advisory_unlock(1)").sticky_may_end == 0);
+}
+
+TEST_CASE("statements of a batch are kept when they matter by themselves") {
+	const Statement_Class batch = classify("SET a.b = 'x'; SELECT 1; ROLLBACK TO s; UNLISTEN c");
+	REQUIRE(batch.parts.size() == 4);
+	CHECK(batch.parts[0].sets.size() == 1);
+	CHECK(batch.parts[1].kind == Statement_Kind::select);
+	CHECK(batch.parts[2].name == "s");
+	CHECK(batch.parts[3].kind == Statement_Kind::unlisten);
+	CHECK(classify("SELECT 1; SELECT 2").parts.empty());
+	CHECK(classify("SELECT 1; COMMIT").parts.size() == 2);
+	std::string longer = "SET a.b = 'x'";
+	for (int i = 0; i < 300; ++i) {
+		longer += "; SELECT 1";
+	}
+	CHECK(classify(longer.c_str()).parts.empty());
+}
+
+TEST_CASE("notifications and questions for channels are seen") {
+	CHECK(classify("NOTIFY a").notifies);
+	CHECK(classify("SELECT pg_notify('a', 'b')").notifies);
+	CHECK(classify("SELECT 1; NOTIFY a").notifies);
+	CHECK_FALSE(classify("LISTEN a").notifies);
+	CHECK(classify("SELECT count(*) FROM pg_listening_channels()").asks_channels);
+}
+
 TEST_CASE("calls of what is not known are seen") {
+	CHECK(classify("DO $$ BEGIN END $$").calls_unknown);
 	CHECK(classify("SELECT my_function()").calls_unknown);
 	CHECK(classify("INSERT INTO t SELECT my_function()").calls_unknown);
 	CHECK(classify("CALL my_procedure()").calls_unknown);
