@@ -35,6 +35,19 @@ private:
 	uint64_t hash_ = 0; // xor of the entries' hashes
 };
 
+// Statements that set parameters. `encoding` goes first, and in a message of its own when `rest` is
+// not plain ASCII: a server reads a message in the encoding it has when that comes.
+struct Parameter_Sql {
+	std::string encoding;
+	std::string rest;
+
+	bool empty() const { return encoding.empty() && rest.empty(); }
+	bool needs_two() const;
+};
+
+// In place of a session: whatever is set on the connection, it must be reset first.
+inline constexpr uint32_t kChangedByNobody = UINT32_MAX;
+
 class Backend_State {
 public:
 	// Parameters set on this connection by sessions.
@@ -52,10 +65,10 @@ public:
 	}
 	// The statements that bring this connection in line with `wanted`; empty: nothing to do (and
 	// equal_to_hash is set). Call apply() when they have succeeded.
-	std::string difference_sql(const Parameter_Set& wanted);
+	Parameter_Sql difference_sql(const Parameter_Set& wanted);
 	// The same after everything has been reset, for a connection on which more may be set than is
 	// known.
-	static std::string reset_sql(const Parameter_Set& wanted);
+	static Parameter_Sql reset_sql(const Parameter_Set& wanted);
 	// Session whose functions may have set parameters unseen; 0: none. The next other session
 	// resets them.
 	uint32_t changed_by = 0;

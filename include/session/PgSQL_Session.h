@@ -212,6 +212,7 @@ private:
 	void finish_locally(const Local_Answer& answer);
 	void answer_proxy_setting(const Statement_Class& statement);
 	Result<void> apply_proxy_setting(const Set_Item& item);
+	void keep_own_settings(Set_Scope scope);
 	Result<bool> take_proxy_setting(const std::string& name, const std::string& value);
 	void answer_show(const Statement_Class& statement);
 
@@ -275,6 +276,7 @@ private:
 	void on_backend_broken(PgSQL_Connection& connection) override;
 	void forward_copy_data();
 	void complete_request();
+	bool takes_back_parameters();
 	void account_statement(const Statement_Analysis& analysis, uint64_t rows_sent,
 	                       uint64_t rows_affected);
 
@@ -386,8 +388,15 @@ private:
 	Parameter_Set committed_; // wanted_ as of the last commit; meaningful inside a transaction
 	bool sets_in_transaction_ = false;
 	bool standard_conforming_strings_ = true;
-	Route_Mode route_mode_ = Route_Mode::automatic;
-	Consistency_Mode consistency_ = Consistency_Mode::inherit;
+	// Settings of the proxy's own: what holds now, what holds behind COMMIT (SET LOCAL differs) and
+	// what behind ROLLBACK.
+	struct Own_Settings {
+		Route_Mode route_mode = Route_Mode::automatic;
+		Consistency_Mode consistency = Consistency_Mode::inherit;
+	};
+	Own_Settings own_;
+	Own_Settings own_kept_;
+	Own_Settings own_before_;
 
 	// Prepared statements by the client's names; the unnamed one apart.
 	std::map<std::string, Prepared_Statement_Ptr, std::less<>> statements_;
@@ -449,6 +458,8 @@ private:
 		std::string name;
 		Parameter_Set parameters;
 		size_t unlistens = 0;
+		Own_Settings own = {};
+		Own_Settings own_kept = {};
 	};
 	std::vector<Savepoint> savepoints_;
 

@@ -11,6 +11,8 @@
 namespace proxy {
 
 namespace {
+constexpr std::string_view kEncoding = "client_encoding";
+
 // Per process and not told to anybody, see Parameter_Set::hash().
 uint64_t process_seed() {
 	static const uint64_t seed = static_cast<uint64_t>(unix_time_us()) * 0x9E3779B97F4A7C15ULL ^
@@ -229,11 +231,20 @@ bool Backend_State::is_reported(const std::string& name, const std::string& valu
 	       normalised_value(name, now->second) == normalised_value(name, value);
 }
 
-std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
-	std::string sql;
+bool Parameter_Sql::needs_two() const {
+	return !encoding.empty() && std::any_of(rest.begin(), rest.end(), [](char c) {
+		return static_cast<unsigned char>(c) >= 0x80;
+	});
+}
+
+Parameter_Sql Backend_State::difference_sql(const Parameter_Set& wanted) {
+	Parameter_Sql sql;
+	const auto place = [&sql](const std::string& name) -> std::string& {
+		return name == kEncoding ? sql.encoding : sql.rest;
+	};
 	for (const auto& [name, value] : parameters.values()) {
 		if (wanted.find(name) == nullptr) {
-			sql += "RESET " + quote_parameter(name) + ";";
+			place(name) += "RESET " + quote_parameter(name) + ";";
 		}
 	}
 	for (const auto& [name, value] : wanted.values()) {
@@ -241,14 +252,12 @@ std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 		if (here != nullptr) {
 			if (*here != value) {
 				if (name == "datestyle" && value.find(',') == std::string::npos) {
-					sql += "RESET datestyle;"; // what is not named keeps the default, not this
+					sql.rest += "RESET datestyle;"; // what is not named keeps the default, not this
 				}
-				append_assignment(sql, name, value);
+				append_assignment(place(name), name, value);
 			}
-			continue;
-		}
-		if (!is_reported(name, value)) {
-			append_assignment(sql, name, value);
+		} else if (!is_reported(name, value)) {
+			append_assignment(place(name), name, value);
 		}
 	}
 	if (sql.empty()) {
@@ -257,10 +266,11 @@ std::string Backend_State::difference_sql(const Parameter_Set& wanted) {
 	return sql;
 }
 
-std::string Backend_State::reset_sql(const Parameter_Set& wanted) {
-	std::string sql = "RESET SESSION AUTHORIZATION;RESET ALL;";
+Parameter_Sql Backend_State::reset_sql(const Parameter_Set& wanted) {
+	Parameter_Sql sql;
+	sql.encoding = "RESET SESSION AUTHORIZATION;RESET ALL;";
 	for (const auto& [name, value] : wanted.values()) {
-		append_assignment(sql, name, value);
+		append_assignment(name == kEncoding ? sql.encoding : sql.rest, name, value);
 	}
 	return sql;
 }

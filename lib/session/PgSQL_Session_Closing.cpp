@@ -95,7 +95,8 @@ std::string check_sql(uint32_t asked, const std::string& username) {
 
 // A statement is sent: what is to be looked at behind it.
 void PgSQL_Session::note_to_check(const Statement_Class& statement) {
-	check_due_ |= (statement.sticky & (kStickyListen | kStickySet)) | statement.sticky_may_end;
+	check_due_ |= (statement.sticky & (kStickyListen | kStickySet)) | statement.sticky_may_end |
+	              statement.sticky_ends;
 	request_.leaves |= statement.sticky;
 	notified_ = notified_ || statement.notifies;
 	if (!statement.calls_unknown) {

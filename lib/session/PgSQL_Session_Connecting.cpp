@@ -38,8 +38,8 @@ void PgSQL_Session::start_request() {
 	route.transaction_persistent = user_->transaction_persistent;
 	route.transaction_hostgroup = backend_ == nullptr ? -1 : backend_->server().hostgroup_id;
 	route.pinned = pinned_;
-	route.mode = route_mode_;
-	route.session_consistency = consistency_;
+	route.mode = own_.route_mode;
+	route.session_consistency = own_.consistency;
 	const int wanted_hostgroup = request_.rules.destination_hostgroup >= 0
 	                                 ? request_.rules.destination_hostgroup
 	                                 : user_->default_hostgroup;

@@ -28,7 +28,6 @@ void PgSQL_Session::dispatch() {
 	backend_->set_busy();
 	// A failed transaction refuses everything but its end; a SET would only add a second error.
 	if (transaction_status_ != 'E' && append_parameter_sync(out)) {
-		request_.hidden_cycles = 1;
 		// A read may run right behind the hidden batch: if that fails, its answer is dropped.
 		// Anything else waits until the parameters are known to be right.
 		request_.syncing = !request_.statement->is_read() || transaction_status_ != 'I';
@@ -50,17 +49,24 @@ bool PgSQL_Session::append_parameter_sync(std::string& out) {
 	if (!doubtful && !differs && !request_.statement->asks_channels) {
 		return false;
 	}
-	std::string sql;
+	Parameter_Sql sql;
 	if (doubtful) {
 		sql = Backend_State::reset_sql(wanted_);
 	} else if (differs) {
 		sql = state.difference_sql(wanted_);
 	}
-	append_own_channels(sql);
+	append_own_channels(sql.rest);
 	if (sql.empty()) {
 		return false;
 	}
-	append_query(out, sql);
+	if (sql.needs_two()) {
+		append_query(out, sql.encoding);
+		append_query(out, sql.rest);
+		request_.hidden_cycles = 2;
+	} else {
+		append_query(out, sql.encoding + sql.rest);
+		request_.hidden_cycles = 1;
+	}
 	state.unnamed_statement = 0; // a simple query drops it
 	worker_.counters.add(Counter::Backend_parameter_sync);
 	return true;
@@ -277,6 +283,11 @@ void PgSQL_Session::complete_request() {
 		// to the server, which would take what comes next for it.
 		return;
 	}
+	if (request_.hidden_failed && takes_back_parameters()) {
+		rewind_request();
+		dispatch();
+		return;
+	}
 	if (request_.hidden_failed) {
 		// The client's parameters could not be set: its statement must not count as answered by a
 		// connection with other ones. The server's own words say what is wrong.
@@ -315,6 +326,30 @@ void PgSQL_Session::complete_request() {
 	release_backend();
 	last_activity_us_ = worker_.now_us;
 	process_input();
+}
+
+// The server refuses a parameter of the client's, perhaps the very one that this statement sets or
+// resets: it may run without, or the client could never get rid of what is refused. Once.
+bool PgSQL_Session::takes_back_parameters() {
+	const Statement_Class& statement = *request_.statement;
+	const bool resets =
+	    (statement.kind == Statement_Kind::reset || statement.kind == Statement_Kind::discard) &&
+	    statement.all;
+	const bool sets =
+	    statement.kind == Statement_Kind::reset || statement.kind == Statement_Kind::set;
+	if (request_.replaying || transaction_status_ != 'I' || request_.open || (!resets && !sets)) {
+		return false;
+	}
+	// What the batch has done until it failed is not known.
+	backend_->backend_state.changed_by = kChangedByNobody;
+	if (resets) {
+		wanted_.clear();
+		return true;
+	}
+	for (const Set_Item& item : statement.sets) {
+		wanted_.erase(item.name);
+	}
+	return true;
 }
 
 void PgSQL_Session::account_statement(const Statement_Analysis& analysis, uint64_t rows_sent,

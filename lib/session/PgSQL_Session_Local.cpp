@@ -210,9 +210,9 @@ void PgSQL_Session::finish_locally(const Local_Answer& answer) {
 void PgSQL_Session::answer_proxy_setting(const Statement_Class& statement) {
 	const bool plain =
 	    statement.kind == Statement_Kind::set || statement.kind == Statement_Kind::reset;
-	if (!plain || statement.sets.size() != 1 || statement.sets.front().scope == Set_Scope::local) {
+	if (!plain || statement.sets.size() != 1) {
 		Error error = make_error("0A000", "settings of the proxy are set by SET alone");
-		error.hint = "Send SET without LOCAL and without other statements.";
+		error.hint = "Send SET without other statements.";
 		answer_error(error);
 		return;
 	}
@@ -222,7 +222,21 @@ void PgSQL_Session::answer_proxy_setting(const Statement_Class& statement) {
 		answer_error(outcome.error());
 		return;
 	}
+	keep_own_settings(item.scope);
 	finish_locally({.tag = item.has_value ? "SET" : "RESET"});
+}
+
+// A setting has changed: in a transaction it is part of that.
+void PgSQL_Session::keep_own_settings(Set_Scope scope) {
+	const bool open = transaction_status_ != 'I';
+	if (scope == Set_Scope::local) {
+		own_ = open ? own_ : own_kept_; // outside a transaction it has no effect
+		return;
+	}
+	own_kept_ = own_;
+	if (!open) {
+		own_before_ = own_;
+	}
 }
 
 Result<void> PgSQL_Session::apply_proxy_setting(const Set_Item& item) {
@@ -235,12 +249,12 @@ Result<void> PgSQL_Session::apply_proxy_setting(const Set_Item& item) {
 	};
 	if (item.name == "polarproxy.route_mode") {
 		if (!item.has_value) {
-			route_mode_ = Route_Mode::automatic;
+			own_.route_mode = Route_Mode::automatic;
 			return {};
 		}
 		for (const Mode_Word& entry : kRouteModes) {
 			if (entry.word == value) {
-				route_mode_ = entry.mode;
+				own_.route_mode = entry.mode;
 				return {};
 			}
 		}
@@ -248,12 +262,12 @@ Result<void> PgSQL_Session::apply_proxy_setting(const Set_Item& item) {
 	}
 	if (is_consistency_setting(item.name)) {
 		if (!item.has_value) {
-			consistency_ = Consistency_Mode::inherit;
+			own_.consistency = Consistency_Mode::inherit;
 			return {};
 		}
 		for (const Consistency_Word& entry : kConsistencyWords) {
 			if (entry.word == value) {
-				consistency_ = entry.mode;
+				own_.consistency = entry.mode;
 				return {};
 			}
 		}
@@ -275,6 +289,7 @@ Result<bool> PgSQL_Session::take_proxy_setting(const std::string& name, const st
 	if (!outcome.ok()) {
 		return outcome.take_error();
 	}
+	keep_own_settings(Set_Scope::session);
 	return true;
 }
 
@@ -282,13 +297,13 @@ void PgSQL_Session::answer_show(const Statement_Class& statement) {
 	Local_Answer answer{.tag = "SHOW", .column = statement.name};
 	if (statement.name == "polarproxy.route_mode") {
 		for (const Mode_Word& entry : kRouteModes) {
-			if (entry.mode == route_mode_) {
+			if (entry.mode == own_.route_mode) {
 				answer.value = entry.word;
 			}
 		}
 	} else if (is_consistency_setting(statement.name)) {
 		for (const Consistency_Word& entry : kConsistencyWords) {
-			if (entry.mode == consistency_ && answer.value.empty()) {
+			if (entry.mode == own_.consistency && answer.value.empty()) {
 				answer.value = entry.word;
 			}
 		}

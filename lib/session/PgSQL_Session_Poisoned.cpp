@@ -20,6 +20,7 @@ void PgSQL_Session::end_poisoned_transaction() {
 	poison_told_ = true;
 	transaction_status_ = 'I';
 	wanted_ = committed_;
+	own_ = own_kept_ = own_before_;
 	sets_in_transaction_ = false;
 	worker_.counters.add(Counter::pgsql_tx_poisoned_recovered_total);
 }

@@ -122,7 +122,7 @@ Message_Fate PgSQL_Session::on_hidden_cycle(char type, std::span<const uint8_t> 
 	}
 	if (type == 'Z') {
 		--request_.hidden_cycles;
-		if (!request_.hidden_failed) {
+		if (!request_.hidden_failed && request_.hidden_cycles == 0) {
 			backend_->backend_state.apply(wanted_);
 		}
 	}

@@ -212,8 +212,9 @@ void PgSQL_Session::rollback_parameters(const Parameter_Set& to) {
 
 void PgSQL_Session::note_savepoint(const Statement_Class& statement) {
 	if (statement.kind == Statement_Kind::savepoint) {
-		savepoints_.push_back(
-		    {statement.name, wanted_, listen_ == nullptr ? 0 : listen_->unlistens.size()});
+		savepoints_.push_back({statement.name, wanted_,
+		                       listen_ == nullptr ? 0 : listen_->unlistens.size(), own_,
+		                       own_kept_});
 		return;
 	}
 	// The innermost of that name, as the server does.
@@ -235,6 +236,8 @@ void PgSQL_Session::note_savepoint(const Statement_Class& statement) {
 	if (sets_in_transaction_) {
 		rollback_parameters(place->parameters);
 	}
+	own_ = place->own;
+	own_kept_ = place->own_kept;
 	if (listen_ != nullptr && listen_->unlistens.size() > place->unlistens) {
 		listen_->unlistens.resize(place->unlistens);
 	}
@@ -248,6 +251,8 @@ void PgSQL_Session::end_of_transaction(bool committed) {
 	}
 	sets_in_transaction_ = false;
 	savepoints_.clear();
+	own_before_ = committed ? own_kept_ : own_before_;
+	own_ = own_kept_ = own_before_;
 	if (listen_ != nullptr && !listen_->unlistens.empty()) {
 		if (committed) {
 			apply_unlistens();
@@ -294,8 +299,7 @@ void PgSQL_Session::reset_session_state() {
 	stop_listening();
 	pinned_ = 0;
 	check_due_ = 0;
-	route_mode_ = Route_Mode::automatic;
-	consistency_ = Consistency_Mode::inherit;
+	own_ = own_kept_ = own_before_ = Own_Settings();
 }
 
 // ---- positions ----

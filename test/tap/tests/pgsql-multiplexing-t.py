@@ -403,8 +403,7 @@ def test_settings_of_the_proxy_work_in_both_protocols():
 		equal(session.scalar(show), 'replica')
 		# Where it could not act it is refused, never ignored.
 		for text in ("set polarproxy.route_mode = 'primary'; select 1",
-				"select set_config('polarproxy.route_mode', 'primary', false)",
-				"set local polarproxy.route_mode = 'primary'"):
+				"select set_config('polarproxy.route_mode', 'primary', false)"):
 			expect_error('0A000', session.sql, text)
 		equal(kinds(run(session, one("set polarproxy.route_mode = 'primary'") + one('select 1') +
 			sync())), 'EZ')
