@@ -11,10 +11,12 @@
 // challenge, same salt at each attempt, same answer.
 #pragma once
 
+#include "auth/Scram_Md5.h"
 #include "base/Secret.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -30,11 +32,17 @@ struct Auth_Request {
 	// The stored secret; has_secret false: unknown, inactive or frontend=0 user (mock exchange).
 	std::string_view secret;
 	bool has_secret = false;
+	// For a plain secret: its keys with the salt of Auth_Context::salt_for(), from the cache.
+	// Without them a SCRAM exchange derives them itself, which no worker should come to.
+	std::optional<Scram_Verifier> derived = {};
 	Auth_Method floor = Auth_Method::scram_sha_256;
 	bool tls = false;
 	// tls-server-end-point hash of our certificate; empty: SCRAM-SHA-256-PLUS is not offered.
 	std::string_view channel_binding_hash;
 };
+
+// The challenge that a user with this secret gets.
+Auth_Method auth_method_for(Secret_Type type, Auth_Method floor);
 
 class Auth_Flow {
 public:

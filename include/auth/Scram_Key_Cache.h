@@ -9,6 +9,7 @@
 #include <list>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace proxy {
@@ -19,8 +20,12 @@ public:
 	explicit Scram_Key_Cache(std::string hash_key, size_t capacity = kDefaultCapacity)
 	    : hash_key_(std::move(hash_key)), capacity_(capacity) {}
 
-	// Derives on a miss, outside the lock: a millisecond or two on the calling thread. nullopt: the
-	// crypto library refused. `salt`: the one this user is always shown.
+	// Never derives; nullopt: not there. For workers.
+	std::optional<Scram_Verifier> find(std::string_view user, std::string_view password,
+	                                   std::string_view salt) EXCLUDES(mutex_);
+	// Derives on a miss, outside the lock: a millisecond or two on the calling thread, which must
+	// not be a worker's. Several that want the same at once wait for the one that derives. nullopt:
+	// the crypto library refused. `salt`: the one this user is always shown.
 	std::optional<Scram_Verifier> get(std::string_view user, std::string_view password,
 	                                  std::string_view salt) EXCLUDES(mutex_);
 	bool contains(std::string_view user, std::string_view password, std::string_view salt)
@@ -40,6 +45,7 @@ private:
 	};
 	using Entries = std::list<Entry>; // most recently used first
 
+	std::optional<Scram_Verifier> look_up(const std::string& id) REQUIRES(mutex_);
 	std::string id_of(std::string_view user, std::string_view password,
 	                  std::string_view salt) const;
 
@@ -48,6 +54,8 @@ private:
 	Mutex mutex_{Lock_Rank::shared_maps};
 	Entries entries_ GUARDED_BY(mutex_);
 	std::unordered_map<std::string, Entries::iterator> by_id_ GUARDED_BY(mutex_);
+	std::unordered_set<std::string> deriving_ GUARDED_BY(mutex_);
+	Cond_Var derived_;
 	uint64_t derivations_ GUARDED_BY(mutex_) = 0;
 };
 

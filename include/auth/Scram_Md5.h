@@ -42,9 +42,9 @@ std::string format_scram_verifier(const Scram_Verifier& verifier);
 std::optional<Scram_Verifier> make_scram_verifier(std::string_view password, std::string_view salt,
                                                   uint32_t iterations = kScramDefaultIterations);
 
-// The password as SCRAM uses it. ASCII stays as it is. Other text is passed through, which is what
-// PostgreSQL does when it cannot prepare a password, and equal to it for all text that Unicode
-// normalisation leaves alone.
+// The password as SCRAM uses it (RFC 4013), in the way of PostgreSQL 15: ASCII stays as it is, and
+// so does what cannot be prepared (not UTF-8, a prohibited or unassigned character, mixed
+// directions). The classes are looked at before normalisation, as the server does.
 std::string saslprep(std::string_view password);
 
 // `md5` + hex(md5(password + user)), as in pg_authid.

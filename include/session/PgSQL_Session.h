@@ -176,6 +176,8 @@ private:
 	void wait_for_login(Login_Lane lane, Login_Job job, Login_Resume resume);
 	bool refuse_login(const Error& error);
 	bool find_user();
+	bool derive_keys();
+	bool on_keys_derived(Login_Answer_Ptr answer);
 	bool start_authentication();
 	bool on_password(const Frame& frame);
 	bool after_auth(Auth_Flow::Status status);

@@ -28,10 +28,12 @@ enum class Step : uint8_t {
 	finished,
 };
 
+} // namespace
+
 // Challenge by stored secret and floor. Nothing stored (an unknown user) is treated like a plain
 // password: what the floor says. An MD5 hash cannot serve SCRAM, so under that floor it is refused
 // the way an unknown user is.
-Auth_Method choose_method(Secret_Type type, Auth_Method floor) {
+Auth_Method auth_method_for(Secret_Type type, Auth_Method floor) {
 	switch (type) {
 	case Secret_Type::scram_verifier:
 		return Auth_Method::scram_sha_256;
@@ -43,8 +45,6 @@ Auth_Method choose_method(Secret_Type type, Auth_Method floor) {
 	}
 	return floor;
 }
-
-} // namespace
 
 struct Auth_Flow::Impl {
 	explicit Impl(Auth_Context& shared) : context(shared) {}
@@ -107,6 +107,7 @@ Auth_Flow::Status Auth_Flow::Impl::start_scram(const Auth_Request& request, std:
 		setup.verifier = parse_scram_verifier(secret.reveal());
 	} else if (type == Secret_Type::plain) {
 		setup.plain_password = secret;
+		setup.verifier = request.derived;
 	}
 	scram.emplace(context, std::move(setup));
 	const std::array<std::string_view, 2> mechanisms = {kScramPlus, kScram};
@@ -224,7 +225,7 @@ Auth_Flow::Status Auth_Flow::start(const Auth_Request& request, std::string& out
 		flow.secret = Secret(std::string(request.secret));
 		flow.type = classify_secret(request.secret);
 	}
-	const Auth_Method method = choose_method(flow.type, request.floor);
+	const Auth_Method method = auth_method_for(flow.type, request.floor);
 	switch (method) {
 	case Auth_Method::clear_text:
 		append_auth_clear_text(out);

@@ -2,6 +2,10 @@
 
 namespace proxy {
 
+namespace {
+constexpr int kWaitMs = 1000;
+} // namespace
+
 std::string Scram_Key_Cache::id_of(std::string_view user, std::string_view password,
                                    std::string_view salt) const {
 	// Lengths in front keep ("ab", "c") and ("a", "bc") apart.
@@ -12,32 +16,50 @@ std::string Scram_Key_Cache::id_of(std::string_view user, std::string_view passw
 	return id;
 }
 
+std::optional<Scram_Verifier> Scram_Key_Cache::look_up(const std::string& id) {
+	const auto found = by_id_.find(id);
+	if (found == by_id_.end()) {
+		return std::nullopt;
+	}
+	entries_.splice(entries_.begin(), entries_, found->second);
+	return found->second->verifier;
+}
+
+std::optional<Scram_Verifier>
+Scram_Key_Cache::find(std::string_view user, std::string_view password, std::string_view salt) {
+	const std::string id = id_of(user, password, salt);
+	Lock lock(mutex_);
+	return look_up(id);
+}
+
 std::optional<Scram_Verifier> Scram_Key_Cache::get(std::string_view user, std::string_view password,
                                                    std::string_view salt) {
 	std::string id = id_of(user, password, salt);
 	{
 		Lock lock(mutex_);
-		const auto found = by_id_.find(id);
-		if (found != by_id_.end()) {
-			entries_.splice(entries_.begin(), entries_, found->second);
-			return found->second->verifier;
+		while (deriving_.contains(id)) {
+			derived_.wait_for(mutex_, kWaitMs);
 		}
+		if (std::optional<Scram_Verifier> known = look_up(id)) {
+			return known;
+		}
+		deriving_.insert(id);
 	}
 	std::optional<Scram_Verifier> verifier = make_scram_verifier(password, salt);
-	if (!verifier) {
-		return std::nullopt;
+	{
+		Lock lock(mutex_);
+		deriving_.erase(id);
+		++derivations_;
+		if (verifier && capacity_ > 0) {
+			entries_.push_front(Entry{id, *verifier});
+			by_id_.emplace(std::move(id), entries_.begin());
+		}
+		while (entries_.size() > capacity_) {
+			by_id_.erase(entries_.back().id);
+			entries_.pop_back();
+		}
 	}
-	Lock lock(mutex_);
-	++derivations_;
-	if (capacity_ == 0 || by_id_.find(id) != by_id_.end()) {
-		return verifier; // another thread derived it meanwhile
-	}
-	entries_.push_front(Entry{id, *verifier});
-	by_id_.emplace(std::move(id), entries_.begin());
-	while (entries_.size() > capacity_) {
-		by_id_.erase(entries_.back().id);
-		entries_.pop_back();
-	}
+	derived_.notify_all();
 	return verifier;
 }
 

@@ -157,10 +157,6 @@ std::optional<Scram_Verifier> make_scram_verifier(std::string_view password, std
 	return verifier;
 }
 
-std::string saslprep(std::string_view password) {
-	return std::string(password);
-}
-
 std::string md5_secret(std::string_view user, std::string_view password) {
 	std::string text(password);
 	text.append(user);

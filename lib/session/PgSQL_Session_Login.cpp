@@ -1,5 +1,6 @@
 // From the startup packet to the first ReadyForQuery: who is it, may he come in, what is he told.
 // The steps are those of Login_Wait.h; a new one that has to ask somebody is added there.
+#include "auth/Auth_Context.h"
 #include "base/Log.h"
 #include "config/Config_Words.h"
 #include "protocol/PgSQL_Protocol.h"
@@ -41,7 +42,7 @@ bool PgSQL_Session::run_login_step(Login_Step step) {
 	case Login_Step::find_user:
 		return find_user();
 	case Login_Step::authenticate:
-		return start_authentication();
+		return derive_keys() && start_authentication();
 	case Login_Step::admit:
 		return admit();
 	case Login_Step::check_parameters:
@@ -104,8 +105,51 @@ bool PgSQL_Session::find_user() {
 	return true;
 }
 
+namespace {
+struct Derived_Keys : Login_Answer {
+	std::optional<Scram_Verifier> keys;
+};
+} // namespace
+
+// The keys of a plain password for SCRAM: from the cache, or made on a service thread. True: they
+// are there, or not needed.
+bool PgSQL_Session::derive_keys() {
+	const auto floor = static_cast<Auth_Method>(worker_.config->authentication_method);
+	const std::string_view secret =
+	    user_ == nullptr ? std::string_view() : user_->frontend_secret.reveal();
+	if (classify_secret(secret) != Secret_Type::plain ||
+	    auth_method_for(Secret_Type::plain, floor) != Auth_Method::scram_sha_256) {
+		return true;
+	}
+	Auth_Context& context = process_auth_context();
+	login_->keys = context.keys().find(username_, secret, context.salt_for(username_));
+	if (login_->keys) {
+		return true;
+	}
+	wait_for_login(
+	    Login_Lane::compute,
+	    [&context, user = user_](const Login_Reply& reply) {
+		    auto answer = std::make_unique<Derived_Keys>();
+		    answer->keys = context.keys().get(user->username, user->frontend_secret.reveal(),
+		                                      context.salt_for(user->username));
+		    reply(std::move(answer));
+	    },
+	    &PgSQL_Session::on_keys_derived);
+	return false;
+}
+
+bool PgSQL_Session::on_keys_derived(Login_Answer_Ptr answer) {
+	auto* derived = static_cast<Derived_Keys*>(answer.get());
+	if (derived == nullptr || !derived->keys) {
+		return refuse_login(make_error("53300", "too many logins wait; try again later"));
+	}
+	login_->keys = std::move(derived->keys);
+	return start_authentication();
+}
+
 bool PgSQL_Session::start_authentication() {
 	Auth_Request request;
+	request.derived = std::move(login_->keys);
 	request.username = username_;
 	request.has_secret = user_ != nullptr;
 	request.secret = user_ == nullptr ? std::string_view() : user_->frontend_secret.reveal();

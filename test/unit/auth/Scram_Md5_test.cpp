@@ -216,3 +216,25 @@ TEST_CASE("the client refuses servers that are not in order") {
 	CHECK_FALSE(answers(""));
 	CHECK_FALSE(Scram_Client("pw", "abc").check_server_final("v="));
 }
+
+TEST_CASE("keys that many ask for at once are derived once, and find() never derives") {
+	Scram_Key_Cache cache("key");
+	CHECK_FALSE(cache.find("ada", "secret", "salt"));
+	CHECK(cache.derivations() == 0);
+	constexpr size_t kThreads = 8;
+	std::vector<std::optional<Scram_Verifier>> found(kThreads);
+	std::vector<std::thread> threads;
+	for (size_t i = 0; i < kThreads; ++i) {
+		threads.emplace_back(
+		    [&cache, &found, i] { found[i] = cache.get("ada", "secret", "salt"); });
+	}
+	for (std::thread& thread : threads) {
+		thread.join();
+	}
+	CHECK(cache.derivations() == 1);
+	for (const auto& verifier : found) {
+		REQUIRE(verifier);
+		CHECK(verifier->stored_key == found[0]->stored_key);
+	}
+	CHECK(cache.find("ada", "secret", "salt")->server_key == found[0]->server_key);
+}
