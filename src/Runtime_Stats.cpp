@@ -133,7 +133,7 @@ Stats_Rows Runtime::global_rows() {
 	rows.push_back({"Servers_table_version", number(hostgroups_.view().version())});
 	rows.push_back({"PgSQL_Thread_Workers", number(threads_.workers().size())});
 	rows.push_back({"Stmt_Max_Stmt_id", number(shared_.statements.last_id())});
-	rows.push_back({"Stmt_Cached", number(shared_.statements.list().size())});
+	rows.push_back({"Stmt_Cached", number(shared_.statements.size())});
 	rows.push_back({"Statement_Cache_hits", number(cache.hits)});
 	rows.push_back({"Statement_Cache_misses", number(cache.misses)});
 	rows.push_back({"Statement_Cache_entries", number(cache.entries)});
@@ -271,6 +271,7 @@ Stats_Rows Runtime::memory_rows() {
 		digests += worker->digests().memory_bytes();
 	}
 	rows.push_back({"pgsql_query_digest_memory", number(digests)});
+	rows.push_back({"prepared_statement_memory", number(shared_.statements.memory_bytes())});
 	if (mallctl == nullptr) {
 		return rows; // a sanitizer build has its own allocator
 	}

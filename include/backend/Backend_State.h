@@ -2,11 +2,12 @@
 // and prepared statements. And the difference to what a session wants.
 #pragma once
 
+#include "base/Lru_Map.h"
+
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <unordered_set>
 
 namespace proxy {
@@ -76,9 +77,9 @@ public:
 	// The server has reported this value for it, in whatever spelling.
 	bool is_reported(const std::string& name, const std::string& value) const;
 
-	// Protocol-level statements prepared here: global statement id -> use counter for eviction.
-	std::unordered_map<uint64_t, uint64_t> statements;
-	uint64_t use_counter = 0;
+	// Protocol-level statements prepared here, by global statement id.
+	struct Nothing {};
+	Lru_Map<uint64_t, Nothing> statements;
 	// Such statements that may be there under their name but must not be used: they are closed
 	// before they are parsed again. (Closing what is not there is no error.)
 	std::unordered_set<uint64_t> stale_statements;
@@ -88,11 +89,24 @@ public:
 		stale_statements.insert(id);
 	}
 	void doubt_all_statements() {
-		for (const auto& [id, used] : statements) {
-			stale_statements.insert(id);
+		for (const auto& entry : statements) {
+			stale_statements.insert(entry.first);
 		}
 		statements.clear();
 	}
+
+	// Names that SQL may use here (PREPARE, EXECUTE), and which statement each stands for. Any
+	// client's; a session brings those it names in line with its own before it uses them.
+	static constexpr uint64_t kUnsure = 0; // it may be there, as whatever
+	Lru_Map<std::string, uint64_t> names;
+	void doubt_name(const std::string& name) { names.put(name, kUnsure); }
+	void doubt_all_names() {
+		for (auto& entry : names) {
+			entry.second = kUnsure;
+		}
+	}
+	// Functions of some session have run that may have prepared names unseen.
+	bool unseen_names = false;
 	// Which unnamed statement is there: the id of its Parse (unique per process), 0 none.
 	uint64_t unnamed_statement = 0;
 };

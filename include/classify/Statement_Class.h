@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -73,7 +74,7 @@ enum Sticky_Bit : uint32_t {
 	kStickyHoldCursor = 1u << 2,
 	kStickyAdvisoryLock = 1u << 3,
 	kStickySet = 1u << 4,     // a SET that cannot be tracked
-	kStickyPrepare = 1u << 5, // SQL-level PREPARE
+	kStickyPrepare = 1u << 5, // a PREPARE or EXECUTE the parser has not seen
 	kStickyCopy = 1u << 6,
 	kStickySequence = 1u << 7, // nextval/setval seen: currval must meet the same session
 	kStickySessionFunction = 1u << 8,
@@ -89,6 +90,23 @@ struct Set_Item {
 	std::string value; // list elements joined with ", ", each quoted as SET needs it; see quoted
 	bool has_value = false;
 	Set_Scope scope = Set_Scope::session;
+};
+
+struct Statement_Class;
+
+enum class Prepared_Verb : uint8_t { prepare, execute, deallocate, deallocate_all, discard_all };
+
+// One naming of a prepared statement in a text.
+struct Prepared_Use {
+	Prepared_Verb verb = Prepared_Verb::execute;
+	bool runs = true; // execute: false when EXPLAIN only plans it
+	// execute: what the text itself does besides (functions in the arguments).
+	bool may_write = false;
+	Read_Veto veto = Read_Veto::none;
+	std::string name = {};
+	// prepare: the statement's own text, and what runs at EXECUTE.
+	std::string text = {};
+	std::shared_ptr<const Statement_Class> body = {};
 };
 
 enum class Isolation : uint8_t {
@@ -121,11 +139,10 @@ struct Statement_Class {
 	bool and_chain = false;
 	// DISCARD ALL, or RESET ALL / DEALLOCATE ALL for those kinds.
 	bool all = false;
-	// kind multiple: a part begins, ends or marks a transaction; a part is DEALLOCATE or DISCARD.
+	// kind multiple: a part begins, ends or marks a transaction.
 	bool controls_transaction = false;
 	// Calls a procedure, or a function of which nothing is known: it may SET what it likes.
 	bool calls_unknown = false;
-	bool deallocates = false;
 	// Sends notifications by itself: NOTIFY, pg_notify().
 	bool notifies = false;
 	// Asks for the channels that the session listens to.
@@ -148,6 +165,11 @@ struct Statement_Class {
 
 	// kind multiple: its statements, when one of them has an effect on the session.
 	std::vector<Statement_Class> parts;
+	// PREPARE, EXECUTE, DEALLOCATE, DISCARD ALL in the order of the text; EXECUTE also inside
+	// EXPLAIN and CREATE TABLE AS.
+	std::vector<Prepared_Use> prepared;
+	// An EXECUTE whose body is part of this class, see add_executed().
+	bool resolved = false;
 
 	// The class depends on literal values, so it may be kept only under the exact text, never
 	// under the digest (SET x = v, set_config('x', ...), EXPLAIN (ANALYZE 0), ...).

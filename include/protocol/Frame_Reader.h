@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace proxy {
 
@@ -60,6 +61,22 @@ inline Frame_Status next_frame(std::span<const uint8_t> input, uint32_t max_leng
 	out.size = header.size();
 	out.body = input.subspan(kFrameHeaderBytes, header.body_size());
 	return Frame_Status::complete;
+}
+
+// Calls visit(frame, message) for each message of `bytes`, which hold whole ones: `message` is all
+// of it, header included. visit returns false to stop there. False: stopped, or a message is not
+// whole.
+template <typename Visitor> bool for_each_frame(std::string_view bytes, const Visitor& visit) {
+	while (!bytes.empty()) {
+		Frame frame;
+		const Frame_Status status = next_frame(
+		    {reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}, kMaxFrameLength, frame);
+		if (status != Frame_Status::complete || !visit(frame, bytes.substr(0, frame.size))) {
+			return false;
+		}
+		bytes.remove_prefix(frame.size);
+	}
+	return true;
 }
 
 } // namespace proxy

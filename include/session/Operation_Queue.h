@@ -6,6 +6,8 @@
 #include "prepared/PgSQL_STMT_Manager.h"
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -25,6 +27,19 @@ enum class Operation_Kind : uint8_t {
 	copy_end, // CopyDone or CopyFail sent along with the batch
 };
 
+// Prepared statements by the client's names; the unnamed one apart.
+using Statement_Names = std::map<std::string, Prepared_Statement_Ptr, std::less<>>;
+
+// What a message does with the names SQL uses.
+struct Prepared_Change {
+	std::string name = {}; // changed on the connection: unsure if the message is skipped
+	// The statement's class with what its EXECUTEs run, where it has some.
+	Statement_Analysis_Ptr resolved = {};
+	// DEALLOCATE ALL, DISCARD ALL: the names the client had.
+	bool drops_all = false;
+	Statement_Names all_names = {};
+};
+
 struct Operation {
 	Operation_Kind kind = Operation_Kind::sync;
 	bool hidden = false; // the proxy's own: its answer is not for the client
@@ -36,11 +51,18 @@ struct Operation {
 	uint64_t closed_id = 0;  // close of a shared statement, to make room
 	uint64_t stale_id = 0;   // close of one that must not be used
 	bool closes_unnamed = false;
-	std::string client_name = {}; // parse or close of a named statement
+	std::string client_name = {}; // a statement's name that this message gives or takes away
+	std::shared_ptr<Prepared_Change> change = {}; // of SQL's names; rare
 	// What the name (or the unnamed statement) stood for before: it does so again when the server
 	// skips this message after an error.
 	Prepared_Statement_Ptr before = {};
 	uint64_t unnamed_before = 0;
+
+	// What it runs. REQUIRES: statement.
+	const Statement_Analysis& analysis() const {
+		return change != nullptr && change->resolved != nullptr ? *change->resolved
+		                                                        : *statement->analysis;
+	}
 };
 
 class Operation_Queue {
@@ -97,6 +119,11 @@ public:
 
 	// A Parse of this shared statement is on its way.
 	bool parses(uint64_t statement_id) const { return shared_parses_.contains(statement_id); }
+	// All statements are dropped behind what is on its way: what it parses does not stay.
+	void forget_parses() {
+		shared_parses_.clear();
+		last_unnamed_ = 0;
+	}
 	// Parses of shared statements on their way.
 	size_t shared_parses() const { return shared_count_; }
 	// The latest Parse of the unnamed statement is on its way and has this id.

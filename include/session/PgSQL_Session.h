@@ -208,7 +208,9 @@ private:
 	bool is_own_statement(const Statement_Class& statement) const;
 	void answer_locally(const Statement_Class& statement);
 	void answer_own_batch();
-	template <typename Visitor> void for_each_frame(const Visitor& visit);
+	std::string_view request_bytes() const {
+		return std::string_view(in_).substr(in_begin_, request_end_ - in_begin_);
+	}
 	int append_batch_answers(std::string& out, const Local_Answer& answer);
 	void append_local_result(std::string& out, const Local_Answer& answer);
 	void finish_locally(const Local_Answer& answer);
@@ -235,12 +237,38 @@ private:
 	Statement_Analysis_Ptr open_batch(const Statement_Analysis_Ptr& chosen) const;
 	const Prepared_Statement_Ptr* find_statement(std::string_view name) const;
 	std::string_view batch_text() const;
+	Statement_Analysis_Ptr analyse_query(std::string_view sql);
+	void translate_query(const Frame& frame, std::string_view raw, std::string& out);
 	void queue(Operation operation);
 	void queue_local(Operation operation);
 	void evict_statement(std::string& out);
 	Prepared_Statement_Ptr ensure_statement(Prepared_Statement_Ptr& statement, std::string& out);
+	std::string_view server_name(std::string_view name, Prepared_Statement_Ptr& statement,
+	                             std::string& out);
 	void make_room_for(const Prepared_Statement& statement, std::string& out);
 	void ensure_unnamed(std::string& out);
+
+	// ---- _Prepared: the names SQL uses ----
+	Statement_Analysis_Ptr resolve_prepared(const Statement_Analysis_Ptr& text);
+	const Statement_Class* body_of(const Statement_Class& text, size_t use) const;
+	void align_names(const Statement_Class& statement, std::string& out);
+	void align_for(const Prepared_Statement& statement, std::string& out);
+	// placeholder: it is only dropped, so that any statement of that name will do.
+	enum class Name_Need : uint8_t { itself, placeholder };
+	void align_name(const std::string& name, Name_Need need, std::string& out);
+	void append_sql_prepare(const Prepared_Statement& statement, std::string& out);
+	void align_all_names(std::string& out);
+	void close_name(const std::string& name, std::string& out);
+	void make_room_for_names(const Statement_Class& statement, std::string& out);
+	void use_prepared(Operation& operation, std::string& out);
+	const Prepared_Statement_Ptr& learn_prepared(const Prepared_Use& use,
+	                                             const Statement_Analysis& analysis);
+	void drop_all_statements();
+	void note_prepared_done(const Statement_Analysis& analysis, std::string_view tag);
+	void forget_statements();
+	void undo_names(Operation& operation, bool failed);
+	bool note_lost_statement(const Error_Fields& fields);
+	bool doubt_named(const Statement_Class& statement);
 
 	// ---- _Connecting ----
 	void start_request();
@@ -299,8 +327,6 @@ private:
 	Message_Fate on_copy_in();
 	void on_parse_complete(Operation& operation);
 	void forget_skipped();
-	void undo_names(const Operation& operation, bool failed);
-	bool note_lost_statement(const Error_Fields& fields);
 	void pop_operation();
 
 	// ---- _State: transactions, parameters, positions ----
@@ -311,7 +337,6 @@ private:
 	void note_one_done(const Statement_Class& statement, std::string_view tag);
 	bool runs_alone(const Statement_Class& statement) const;
 	void end_of_transaction(bool committed);
-	void forget_statements();
 	std::string datestyle_now() const;
 	void note_transaction_status(char status);
 	void learn_position(std::span<const uint8_t> ready_body);
@@ -400,12 +425,19 @@ private:
 	Own_Settings own_kept_;
 	Own_Settings own_before_;
 
-	// Prepared statements by the client's names; the unnamed one apart.
-	std::map<std::string, Prepared_Statement_Ptr, std::less<>> statements_;
-	std::map<std::string, Prepared_Statement_Ptr, std::less<>> portals_;
+	Statement_Names statements_;
+	Statement_Names portals_;
 	Prepared_Statement_Ptr unnamed_; // sql, types and analysis of the last unnamed Parse
 	uint64_t unnamed_id_ = 0;        // 0: none
 	Prepared_Statement_Ptr unnamed_portal_;
+	// Of a session that has used SQL's PREPARE.
+	struct Sql_Prepared {
+		// The last EXECUTE resolved: most sessions repeat themselves.
+		Statement_Analysis_Ptr text;
+		std::weak_ptr<const Prepared_Statement> body;
+		Statement_Analysis_Ptr result;
+	};
+	std::unique_ptr<Sql_Prepared> sql_prepared_;
 
 	// The statement under way.
 	Session_Request request_;

@@ -52,10 +52,11 @@ struct Request_Progress {
 	size_t copy_left = 0; // bytes of the client's message under way to the server
 	uint64_t rows_sent = 0;
 	uint64_t rows_affected = 0;
-	size_t prefix_bytes = 0; // simple: the proxy's own SQL in front of the client's
-	int executions = 0;      // extended: Execute messages sent
-	int completed = 0;       // CommandCompletes of the client's own
-	uint32_t leaves = 0;     // Sticky_Bits that begin with its statements
+	size_t prefix_bytes = 0;  // simple: the proxy's own SQL in front of the client's
+	int executions = 0;       // extended: Execute messages sent
+	int completed = 0;        // CommandCompletes of the client's own
+	uint32_t leaves = 0;      // Sticky_Bits that begin with its statements
+	size_t prepared_done = 0; // simple: entries of Statement_Class::prepared that have completed
 };
 
 struct Session_Request : Request_Progress {

@@ -278,6 +278,7 @@ Parameter_Sql Backend_State::reset_sql(const Parameter_Set& wanted) {
 void Backend_State::apply(const Parameter_Set& wanted) {
 	parameters = wanted;
 	equal_to_hash = 0;
+	unseen_names = unseen_names || changed_by != 0;
 	changed_by = 0;
 }
 

@@ -6,9 +6,9 @@ namespace {
 
 constexpr size_t kFirstBuckets = 256; // a power of two, as every size after it
 
-size_t bytes_of(const Statement_Analysis& analysis) {
-	size_t bytes = sizeof(Statement_Analysis) + analysis.digest_text.capacity();
-	const Statement_Class& statement = analysis.statement;
+// Heap memory of a class.
+size_t bytes_of(const Statement_Class& statement) {
+	size_t bytes = 0;
 	for (const Set_Item& item : statement.sets) {
 		bytes += sizeof(Set_Item) + item.name.capacity() + item.value.capacity();
 	}
@@ -19,12 +19,18 @@ size_t bytes_of(const Statement_Analysis& analysis) {
 		bytes += sizeof(std::string) + name.capacity();
 	}
 	for (const Statement_Class& part : statement.parts) {
-		bytes += sizeof(Statement_Class) + part.name.capacity();
-		for (const Set_Item& item : part.sets) {
-			bytes += sizeof(Set_Item) + item.name.capacity() + item.value.capacity();
-		}
+		bytes += sizeof(Statement_Class) + bytes_of(part);
+	}
+	for (const Prepared_Use& use : statement.prepared) {
+		bytes += sizeof(Prepared_Use) + use.name.capacity() + use.text.capacity();
+		bytes += use.body == nullptr ? 0 : sizeof(Statement_Class) + bytes_of(*use.body);
 	}
 	return bytes + statement.name.capacity();
+}
+
+size_t bytes_of(const Statement_Analysis& analysis) {
+	return sizeof(Statement_Analysis) + analysis.digest_text.capacity() +
+	       bytes_of(analysis.statement);
 }
 
 } // namespace

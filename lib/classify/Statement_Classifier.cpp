@@ -3,6 +3,7 @@
 #include "classify/Command_Names.h"
 #include "classify/Nesting.h"
 #include "classify/Parse_Tree.h"
+#include "classify/Statement_Batch.h"
 #include "classify/Statement_Command.h"
 #include "classify/Statement_Set.h"
 #include "classify/Tree_Facts.h"
@@ -51,7 +52,8 @@ private:
 class Classifier {
 public:
 	Classifier(const Tree_Node& statement, std::string_view node, const Function_Safety& safety)
-	    : statement_(statement), message_(statement.bytes), facts_(collect_facts(node, safety)) {}
+	    : safety_(safety), statement_(statement), message_(statement.bytes),
+	      facts_(collect_facts(node, safety)) {}
 
 	Statement_Class run() {
 		result_.statement_count = 1;
@@ -87,6 +89,9 @@ private:
 	void on_discard();
 	void on_declare();
 	void on_ddl();
+	void on_prepare();
+	void on_deallocate();
+	void on_execute(const Tree_Node& execute, bool runs);
 
 	void plain(Statement_Kind kind, bool may_write) {
 		result_.kind = kind;
@@ -101,6 +106,7 @@ private:
 		       facts_.function_unknown || facts_.function_xid;
 	}
 
+	const Function_Safety& safety_;
 	const Tree_Node statement_;
 	const std::string_view message_;
 	Tree_Facts facts_;
@@ -223,6 +229,7 @@ void Classifier::on_explain() {
 		}
 	}
 	const Tree_Node query = open_node(field_bytes(message_, 1));
+	on_execute(query, analyze);
 	const bool of_select = query.tag == Node_Tag::select_stmt;
 	const bool writes = query_writes() || !of_select;
 	result_.explain_analyze = analyze;
@@ -268,6 +275,7 @@ void Classifier::on_discard() {
 	case 1:
 		result_.all = true;
 		result_.sticky_ends = kStickyAll;
+		result_.prepared.push_back({.verb = Prepared_Verb::discard_all});
 		break;
 	case 3:
 		result_.sticky_ends = kStickySequence;
@@ -309,36 +317,66 @@ void Classifier::on_ddl() {
 	const Tree_Node query = statement_.tag == Node_Tag::create_table_as_stmt
 	                            ? open_node(field_bytes(message_, 1))
 	                            : Tree_Node();
-	// CREATE TABLE AS EXECUTE needs the session that prepared it.
-	if (query.tag == Node_Tag::execute_stmt) {
-		result_.name = std::string(field_bytes(query.bytes, 1));
+	on_execute(query, true);
+}
+
+// The body runs at EXECUTE: nothing in it has an effect now.
+void Classifier::on_prepare() {
+	plain(Statement_Kind::prepare, false);
+	result_.name = text(1);
+	result_.sticky = result_.sticky_ends = result_.sticky_may_end = kStickyNone;
+	result_.transaction_time = result_.calls_unknown = result_.notifies = false;
+	const std::string_view body = field_bytes(message_, 3);
+	Prepared_Use use{.verb = Prepared_Verb::prepare, .name = result_.name};
+	use.body =
+	    std::make_shared<const Statement_Class>(Classifier(open_node(body), body, safety_).run());
+	result_.prepared.push_back(std::move(use));
+	result_.depends_on_literals = true; // the text is kept
+}
+
+void Classifier::on_deallocate() {
+	plain(Statement_Kind::deallocate, false);
+	result_.name = text(1);
+	result_.all = result_.name.empty();
+	result_.sticky_ends = result_.all ? kStickyPrepare : kStickyNone;
+	result_.prepared.push_back(
+	    {.verb = result_.all ? Prepared_Verb::deallocate_all : Prepared_Verb::deallocate,
+	     .name = result_.name});
+}
+
+// EXECUTE, by itself or inside EXPLAIN and CREATE TABLE AS; other nodes are none.
+void Classifier::on_execute(const Tree_Node& execute, bool runs) {
+	if (execute.tag == Node_Tag::create_table_as_stmt) { // EXPLAIN of one
+		on_execute(open_node(field_bytes(execute.bytes, 1)), runs);
+		return;
 	}
+	if (execute.tag != Node_Tag::execute_stmt) {
+		return;
+	}
+	result_.prepared.push_back({.verb = Prepared_Verb::execute,
+	                            .runs = runs,
+	                            .may_write = query_writes(),
+	                            .veto = query_veto(),
+	                            .name = std::string(field_bytes(execute.bytes, 1))});
 }
 
 void Classifier::dispatch_session() {
 	switch (statement_.tag) {
 	case Node_Tag::prepare_stmt:
-		// The body runs at EXECUTE: nothing in it has an effect now.
-		plain(Statement_Kind::prepare, false);
-		result_.name = text(1);
-		result_.sticky = kStickyPrepare;
-		result_.sticky_ends = kStickyNone;
-		result_.sticky_may_end = kStickyNone;
-		result_.notifies = false;
-		result_.transaction_time = false;
+		on_prepare();
 		return;
 	case Node_Tag::execute_stmt:
-		// What was prepared is not known here, and may set anything for the session.
+		// What was prepared is for the session to say: add_executed().
 		plain(Statement_Kind::execute, true);
-		result_.sticky |= kStickySet;
+		on_execute(statement_, true);
 		result_.name = text(1);
 		result_.returns_rows = true;
+		if (facts_.set_configs > 0) {
+			result_.sticky |= kStickySet;
+		}
 		return;
 	case Node_Tag::deallocate_stmt:
-		plain(Statement_Kind::deallocate, false);
-		result_.name = text(1);
-		result_.all = result_.name.empty();
-		result_.sticky_ends = result_.all ? kStickyPrepare : kStickyNone;
+		on_deallocate();
 		return;
 	case Node_Tag::declare_cursor_stmt:
 		on_declare();
@@ -453,67 +491,6 @@ void Classifier::dispatch() {
 	}
 }
 
-bool controls_transaction(Statement_Kind kind) {
-	switch (kind) {
-	case Statement_Kind::begin:
-	case Statement_Kind::commit:
-	case Statement_Kind::rollback:
-	case Statement_Kind::savepoint:
-	case Statement_Kind::rollback_to:
-	case Statement_Kind::release:
-	case Statement_Kind::prepare_transaction:
-		return true;
-	default:
-		return false;
-	}
-}
-
-// What a batch must say of its parts' kinds, which it does not keep.
-void note_kind(Statement_Class& batch, Statement_Kind kind) {
-	batch.controls_transaction = batch.controls_transaction || controls_transaction(kind);
-	batch.deallocates =
-	    batch.deallocates || kind == Statement_Kind::deallocate || kind == Statement_Kind::discard;
-}
-
-// Adds the next statement of a batch: flags add up, the worst case counts.
-void merge_into(Statement_Class& batch, Statement_Class&& part) {
-	batch.may_write = batch.may_write || part.may_write;
-	batch.calls_unknown = batch.calls_unknown || part.calls_unknown;
-	batch.transaction_time = batch.transaction_time || part.transaction_time;
-	batch.explain_analyze = batch.explain_analyze || part.explain_analyze;
-	batch.returns_rows = batch.returns_rows || part.returns_rows;
-	batch.depends_on_literals = batch.depends_on_literals || part.depends_on_literals;
-	batch.sticky = (batch.sticky & ~part.sticky_ends) | part.sticky;
-	// Whoever applies both, in whichever order, is left with what still holds at the end.
-	batch.sticky_ends = (batch.sticky_ends | part.sticky_ends) & ~batch.sticky;
-	batch.sticky_may_end |= part.sticky_may_end;
-	batch.notifies = batch.notifies || part.notifies;
-	batch.asks_channels = batch.asks_channels || part.asks_channels;
-	if (part.kind == Statement_Kind::begin || part.kind == Statement_Kind::set_transaction) {
-		batch.isolation = part.isolation;
-		batch.access_mode = part.access_mode;
-		batch.deferrable = part.deferrable;
-	}
-	for (Set_Item& item : part.sets) {
-		batch.sets.push_back(std::move(item));
-	}
-	const auto append = [](std::vector<std::string>& to, std::vector<std::string>& from) {
-		for (std::string& name : from) {
-			if (to.size() < kMaxNamesKept) {
-				to.push_back(std::move(name));
-			}
-		}
-	};
-	append(batch.functions, part.functions);
-	append(batch.relations, part.relations);
-}
-
-// The answers to this statement of a batch tell something about the session.
-bool matters_by_itself(const Statement_Class& part) {
-	return controls_transaction(part.kind) || !part.sets.empty() ||
-	       part.kind == Statement_Kind::unlisten || part.kind == Statement_Kind::discard;
-}
-
 Statement_Class unknown_class() {
 	Statement_Class result;
 	result.command = command_index("UNKNOWN");
@@ -557,6 +534,12 @@ Statement_Class classify_statement(std::string_view sql, bool standard_strings,
 		}
 		const std::string_view node = field_bytes(field.bytes, 1);
 		Statement_Class part = Classifier(open_node(node), node, functions).run();
+		if (part.kind == Statement_Kind::prepare) {
+			// RawStmt: where the statement begins in the text, and its length (0: up to the end).
+			const size_t begin = std::min<size_t>(field_value(field.bytes, 2), sql.size());
+			const size_t length = field_value(field.bytes, 3);
+			part.prepared.front().text = sql.substr(begin, length == 0 ? sql.npos : length);
+		}
 		if (++count == 1) {
 			result = std::move(part);
 			continue;

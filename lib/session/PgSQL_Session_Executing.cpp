@@ -103,6 +103,7 @@ void PgSQL_Session::send_request(std::string& out) {
 	std::string_view direct; // client bytes that go out as they came
 	switch (request_.kind) {
 	case Request_Kind::simple:
+		align_names(*request_.statement, out);
 		note_execution(*request_.statement);
 		backend_->backend_state.unnamed_statement = 0;
 		if (request_.waiting_for_position || !request_.rewritten.empty()) {
@@ -124,6 +125,9 @@ void PgSQL_Session::send_request(std::string& out) {
 		}
 		[[fallthrough]];
 	case Request_Kind::function_call:
+		if (request_.kind == Request_Kind::function_call) {
+			backend_->backend_state.changed_by = id_; // any function
+		}
 		direct = std::string_view(in_).substr(in_begin_, request_end_ - in_begin_);
 		break;
 	case Request_Kind::extended:

@@ -15,9 +15,6 @@ const Statement_Analysis_Ptr& unknown_analysis() {
 	return unknown;
 }
 
-std::string_view frame_bytes(const std::string& buffer, size_t at, const Frame& frame) {
-	return std::string_view(buffer).substr(at, frame.size);
-}
 } // namespace
 
 // ---- batches ----
@@ -147,46 +144,47 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 		const bool here = std::find(parsed.begin(), parsed.end(), name) != parsed.end();
 		return here ? nullptr : find_statement(name);
 	};
-	const auto consider = [&](const Statement_Analysis_Ptr& analysis) {
+	const auto consider = [&](const Statement_Analysis_Ptr& text) {
 		++statements;
-		if (is_own_statement(analysis->statement)) {
-			own_statement_ = analysis;
+		if (is_own_statement(text->statement)) {
+			own_statement_ = text;
 		}
+		const Statement_Analysis_Ptr analysis = resolve_prepared(text);
 		if (chosen == nullptr || (chosen->statement.is_read() && !analysis->statement.is_read())) {
 			chosen = analysis;
 		}
 	};
-	for (size_t at = from; at < to;) {
-		Frame frame;
-		const std::string_view rest = std::string_view(in_).substr(at);
-		next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength,
-		           frame);
-		at += frame.size;
-		Parse_View parse_view;
-		Bind_View bind_view;
-		Describe_View describe_view;
-		if (frame.type == 'P' && parse(frame.body, parse_view)) {
-			consider(worker_.queries.analyse(parse_view.sql, standard_conforming_strings_));
-			batch_sql_ = parse_view.sql;
-			batch_statement_.reset();
-			parsed.push_back(parse_view.statement);
-		} else if (frame.type == 'B' && parse(frame.body, bind_view)) {
-			if (const Prepared_Statement_Ptr* known = known_before(bind_view.statement)) {
-				consider((*known)->analysis);
-				batch_statement_ = *known;
-			} else if (statements == 0) {
-				consider(unknown_analysis());
-			}
-		} else if (frame.type == 'D' && parse(frame.body, describe_view) &&
-		           describe_view.kind == Target_Kind::statement) {
-			if (const Prepared_Statement_Ptr* known = known_before(describe_view.name)) {
-				consider((*known)->analysis);
-				batch_statement_ = *known;
-			}
-		} else if (frame.type == 'Q' || frame.type == 'F') {
-			consider(unknown_analysis());
-		}
-	}
+	for_each_frame(
+	    std::string_view(in_).substr(from, to - from), [&](const Frame& frame, std::string_view) {
+		    Parse_View parse_view;
+		    Bind_View bind_view;
+		    Describe_View describe_view;
+		    Query_View query_view;
+		    if (frame.type == 'P' && parse(frame.body, parse_view)) {
+			    consider(worker_.queries.analyse(parse_view.sql, standard_conforming_strings_));
+			    batch_sql_ = parse_view.sql;
+			    batch_statement_.reset();
+			    parsed.push_back(parse_view.statement);
+		    } else if (frame.type == 'B' && parse(frame.body, bind_view)) {
+			    if (const Prepared_Statement_Ptr* known = known_before(bind_view.statement)) {
+				    consider((*known)->analysis);
+				    batch_statement_ = *known;
+			    } else if (statements == 0) {
+				    consider(unknown_analysis());
+			    }
+		    } else if (frame.type == 'D' && parse(frame.body, describe_view) &&
+		               describe_view.kind == Target_Kind::statement) {
+			    if (const Prepared_Statement_Ptr* known = known_before(describe_view.name)) {
+				    consider((*known)->analysis);
+				    batch_statement_ = *known;
+			    }
+		    } else if (frame.type == 'Q' && parse(frame.body, query_view)) {
+			    consider(analyse_query(query_view.sql));
+		    } else if (frame.type == 'F') {
+			    consider(unknown_analysis());
+		    }
+		    return true;
+	    });
 	// An open batch may go on with anything, so it is not a read.
 	request_.analysis = chosen == nullptr || request_.open ? open_batch(chosen) : chosen;
 	request_.statement = &request_.analysis->statement;
@@ -219,23 +217,17 @@ std::string_view PgSQL_Session::batch_text() const {
 // ---- translation ----
 
 bool PgSQL_Session::translate_extended(size_t from, size_t to, std::string& out) {
-	for (size_t at = from; at < to;) {
-		Frame frame;
-		const std::string_view rest = std::string_view(in_).substr(at);
-		const Frame_Status status = next_frame(
-		    {reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength, frame);
-		if (PROXY_BUG(status != Frame_Status::complete)) {
-			end(Session_End::protocol_violation);
-			return false;
-		}
-		if (!translate_frame(frame, frame_bytes(in_, at, frame), out)) {
-			fatal(make_error("08P01", std::string("invalid message of type ") + frame.type),
-			      Session_End::protocol_violation);
-			return false;
-		}
-		at += frame.size;
+	char bad = 0;
+	const bool whole = for_each_frame(std::string_view(in_).substr(from, to - from),
+	                                  [&](const Frame& frame, std::string_view raw) {
+		                                  bad = frame.type;
+		                                  return translate_frame(frame, raw, out);
+	                                  });
+	if (!whole) {
+		fatal(make_error("08P01", std::string("invalid message of type ") + bad),
+		      Session_End::protocol_violation);
 	}
-	return true;
+	return whole;
 }
 
 // Appends what the server gets for one message and queues its answer. False: malformed.
@@ -269,10 +261,7 @@ bool PgSQL_Session::translate_frame(const Frame& frame, std::string_view raw, st
 		return true;
 	case 'Q':
 	case 'F':
-		request_.sync_sent = true;
-		queue({.kind = Operation_Kind::query});
-		out.append(raw);
-		backend_->backend_state.unnamed_statement = 0;
+		translate_query(frame, raw, out);
 		return true;
 	case 'd':
 		out.append(raw);
@@ -301,25 +290,6 @@ void PgSQL_Session::queue_local(Operation operation) {
 	queue(std::move(operation));
 }
 
-// From now on the client's name stands for this statement.
-Prepared_Statement_Ptr PgSQL_Session::learn_statement(const Parse_View& view) {
-	const Statement_Analysis_Ptr analysis =
-	    worker_.queries.analyse(view.sql, standard_conforming_strings_);
-	if (!view.statement.empty()) {
-		const Prepared_Statement_Ptr statement = worker_.statements.get(
-		    view.sql, view.parameter_types.wire(), analysis, wanted_.meaning_hash());
-		statements_[std::string(view.statement)] = statement;
-		return statement;
-	}
-	auto statement = std::make_shared<Prepared_Statement>();
-	statement->sql = view.sql;
-	statement->parameter_types = view.parameter_types.wire();
-	statement->analysis = analysis;
-	unnamed_ = std::move(statement);
-	unnamed_id_ = worker_.statements.next_unnamed_id();
-	return unnamed_;
-}
-
 // In a failed transaction a server takes nothing but its end.
 bool PgSQL_Session::refused_in_failed_transaction(Statement_Kind kind) const {
 	return transaction_status_ == 'E' && kind != Statement_Kind::commit &&
@@ -335,7 +305,7 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	if (view.statement.empty()) {
 		const Prepared_Statement_Ptr before = unnamed_;
 		const uint64_t id_before = unnamed_id_;
-		learn_statement(view);
+		align_for(*learn_statement(view), out);
 		append_parse(out, {}, view.sql, view.parameter_types);
 		queue({.kind = Operation_Kind::parse,
 		       .unnamed_id = unnamed_id_,
@@ -347,12 +317,19 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	const auto existing = statements_.find(name);
 	if (existing != statements_.end() && !request_.replaying) {
 		// Let the server refuse it, so that its transaction fails as it should.
+		if (existing->second->by_sql) {
+			align_name(name, Name_Need::itself, out);
+			append_parse(out, name, view.sql, view.parameter_types);
+			queue({.kind = Operation_Kind::parse});
+			return true;
+		}
 		const Prepared_Statement_Ptr known = ensure_statement(existing->second, out);
 		append_parse(out, known->name, view.sql, view.parameter_types);
 		queue({.kind = Operation_Kind::parse, .duplicate_name = true, .client_name = name});
 		return true;
 	}
 	const Prepared_Statement_Ptr statement = learn_statement(view);
+	align_for(*statement, out);
 	const bool held = backend_->backend_state.statements.contains(statement->id) ||
 	                  request_.operations.parses(statement->id);
 	if (held && !refused_in_failed_transaction(statement->analysis->statement.kind)) {
@@ -365,77 +342,21 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	return true;
 }
 
-// The server connection has, or gets by a hidden Parse, the statement of this place of statements_.
-// When the session's parameters have changed since its Parse, a new Parse would read its literals
-// in another way: then the name gets a statement of its own for these parameters, and no other
-// client meets it.
-Prepared_Statement_Ptr PgSQL_Session::ensure_statement(Prepared_Statement_Ptr& statement,
-                                                       std::string& out) {
-	Backend_State& held = backend_->backend_state;
-	const auto found = held.statements.find(statement->id);
-	if (found != held.statements.end()) {
-		found->second = ++held.use_counter;
-		return statement;
+// A Query (or FunctionCall) behind extended messages ends the batch in the place of a Sync.
+void PgSQL_Session::translate_query(const Frame& frame, std::string_view raw, std::string& out) {
+	Operation operation{.kind = Operation_Kind::query};
+	Query_View query;
+	if (frame.type == 'Q' && parse(frame.body, query)) {
+		auto change = std::make_shared<Prepared_Change>();
+		change->resolved = analyse_query(query.sql);
+		align_names(change->resolved->statement, out);
+		note_execution(change->resolved->statement);
+		operation.change = std::move(change);
 	}
-	if (request_.operations.parses(statement->id)) {
-		return statement;
-	}
-	if (statement->meaning != wanted_.meaning_hash()) {
-		statement = worker_.statements.get(statement->sql, statement->parameter_types,
-		                                   statement->analysis, wanted_.meaning_hash());
-		return ensure_statement(statement, out);
-	}
-	make_room_for(*statement, out);
-	append_parse(out, statement->name, statement->sql, Oid_List(statement->parameter_types));
-	queue({.kind = Operation_Kind::parse, .hidden = true, .statement = statement});
-	return statement;
-}
-
-void PgSQL_Session::make_room_for(const Prepared_Statement& statement, std::string& out) {
-	Backend_State& held = backend_->backend_state;
-	evict_statement(out);
-	if (held.stale_statements.erase(statement.id) != 0) {
-		append_close(out, Target_Kind::statement, statement.name);
-		queue({.kind = Operation_Kind::close, .hidden = true, .stale_id = statement.id});
-	}
-}
-
-// Makes room for one statement more: closes the one that was not used for longest when the
-// connection holds, and will hold, as many as pgsql-max_stmts_per_connection.
-void PgSQL_Session::evict_statement(std::string& out) {
-	auto& held = backend_->backend_state.statements;
-	if (held.empty() || held.size() + request_.operations.shared_parses() <
-	                        static_cast<size_t>(worker_.config->max_stmts_per_connection)) {
-		return;
-	}
-	const auto oldest =
-	    std::min_element(held.begin(), held.end(), [](const auto& left, const auto& right) {
-		    return left.second < right.second;
-	    });
-	append_close(out, Target_Kind::statement,
-	             std::string(kStatementPrefix) + std::to_string(oldest->first));
-	queue({.kind = Operation_Kind::close, .hidden = true, .closed_id = oldest->first});
-	held.erase(oldest);
-}
-
-// The connection's unnamed statement is this session's, or there is none on both sides.
-void PgSQL_Session::ensure_unnamed(std::string& out) {
-	const uint64_t here = backend_->backend_state.unnamed_statement;
-	if (request_.operations.parses_unnamed(unnamed_id_)) {
-		return; // its Parse is on the way
-	}
-	if (unnamed_id_ != 0 && here == unnamed_id_) {
-		return;
-	}
-	if (unnamed_ == nullptr) {
-		// Somebody else's must not be reached: the server is to say that there is none.
-		append_close(out, Target_Kind::statement, {});
-		queue({.kind = Operation_Kind::close, .hidden = true});
-		backend_->backend_state.unnamed_statement = 0;
-		return;
-	}
-	append_parse(out, {}, unnamed_->sql, Oid_List(unnamed_->parameter_types));
-	queue({.kind = Operation_Kind::parse, .hidden = true, .unnamed_id = unnamed_id_});
+	request_.sync_sent = true;
+	queue(std::move(operation));
+	out.append(raw);
+	backend_->backend_state.unnamed_statement = 0;
 }
 
 bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
@@ -444,19 +365,7 @@ bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
 		return false;
 	}
 	Prepared_Statement_Ptr statement;
-	std::string_view name = view.statement;
-	if (view.statement.empty()) {
-		ensure_unnamed(out);
-		statement = unnamed_;
-	} else {
-		const auto found = statements_.find(view.statement);
-		if (found != statements_.end()) {
-			statement = ensure_statement(found->second, out);
-			name = statement->name;
-		} else if (view.statement.starts_with(kStatementPrefix)) {
-			name = "polar_ps_"; // never a statement: the server says that it does not exist
-		}
-	}
+	const std::string_view name = server_name(view.statement, statement, out);
 	if (view.portal.empty()) {
 		unnamed_portal_ = statement;
 	} else {
@@ -475,14 +384,7 @@ bool PgSQL_Session::translate_describe(const Frame& frame, std::string& out) {
 	std::string_view name = view.name;
 	Prepared_Statement_Ptr statement;
 	if (view.kind == Target_Kind::statement) {
-		if (view.name.empty()) {
-			ensure_unnamed(out);
-		} else if (const auto found = statements_.find(view.name); found != statements_.end()) {
-			statement = ensure_statement(found->second, out);
-			name = statement->name;
-		} else if (view.name.starts_with(kStatementPrefix)) {
-			name = kStatementPrefix;
-		}
+		name = server_name(view.name, statement, out);
 	}
 	append_describe(out, view.kind, name);
 	queue({.kind = Operation_Kind::describe, .statement = statement});
@@ -494,7 +396,6 @@ bool PgSQL_Session::translate_execute(const Frame& frame, std::string_view raw, 
 	if (!parse(frame.body, view)) {
 		return false;
 	}
-	out.append(raw);
 	Operation operation{.kind = Operation_Kind::execute};
 	if (view.portal.empty()) {
 		operation.statement = unnamed_portal_;
@@ -503,8 +404,9 @@ bool PgSQL_Session::translate_execute(const Frame& frame, std::string_view raw, 
 	}
 	++request_.executions;
 	if (operation.statement != nullptr) {
-		note_execution(operation.statement->analysis->statement);
+		use_prepared(operation, out);
 	}
+	out.append(raw);
 	queue(std::move(operation));
 	return true;
 }
@@ -517,7 +419,8 @@ bool PgSQL_Session::translate_close(const Frame& frame, std::string& out) {
 	if (view.kind == Target_Kind::statement) {
 		const auto found = statements_.find(view.name);
 		if (found != statements_.end()) {
-			// The server's statement serves other clients too; only the name goes.
+			// The server's statement serves other clients too (or is closed when its name is
+			// wanted for another one): only the name goes.
 			const Prepared_Statement_Ptr before = found->second;
 			statements_.erase(found);
 			queue_local({.kind = Operation_Kind::close,
@@ -545,6 +448,9 @@ bool PgSQL_Session::translate_close(const Frame& frame, std::string& out) {
 		if (found != portals_.end()) {
 			portals_.erase(found);
 		}
+	}
+	if (view.kind == Target_Kind::statement) {
+		align_name(std::string(view.name), Name_Need::itself, out);
 	}
 	append_close(out, view.kind, view.name);
 	queue({.kind = Operation_Kind::close});

@@ -55,22 +55,36 @@ bool sets_proxy_setting(const Statement_Class& statement) {
 	                   [](const Set_Item& item) { return is_proxy_setting(item.name); });
 }
 
-Error reserved_name(const std::string& name) {
-	return make_error("42602", "prepared statement name \"" + name + "\" is reserved: names that " +
-	                               "begin with polar_ps_ belong to the proxy");
+bool is_reserved(const Prepared_Use& use) {
+	return use.name.starts_with(kStatementPrefix);
+}
+
+bool names_reserved(const Statement_Class& statement) {
+	return std::any_of(statement.prepared.begin(), statement.prepared.end(), is_reserved);
+}
+
+// REQUIRES: names_reserved().
+Error reserved_name(const Statement_Class& statement) {
+	const auto use =
+	    std::find_if(statement.prepared.begin(), statement.prepared.end(), is_reserved);
+	return make_error("42602", "prepared statement name \"" + use->name +
+	                               "\" is reserved: names that begin with polar_ps_ belong to the "
+	                               "proxy");
 }
 } // namespace
 
 bool PgSQL_Session::is_own_statement(const Statement_Class& statement) const {
+	if (names_reserved(statement)) {
+		return true;
+	}
 	switch (statement.kind) {
 	case Statement_Kind::show:
 		return is_proxy_setting(statement.name);
 	case Statement_Kind::deallocate:
-	case Statement_Kind::prepare:
-	case Statement_Kind::execute:
-		return statement.name.starts_with(kStatementPrefix) ||
-		       (statement.kind == Statement_Kind::deallocate && !statement.all &&
-		        statements_.find(statement.name) != statements_.end());
+		// As a Query of its own no server need be asked; a pipeline, and a failed transaction, are
+		// the server's.
+		return request_.kind == Request_Kind::simple && !statement.all &&
+		       transaction_status_ != 'E' && statements_.find(statement.name) != statements_.end();
 	default:
 		return sets_proxy_setting(statement);
 	}
@@ -83,17 +97,15 @@ void PgSQL_Session::answer_locally(const Statement_Class& statement) {
 		                                 "end of transaction block"));
 		return;
 	}
+	if (names_reserved(statement)) {
+		answer_error(reserved_name(statement));
+		return;
+	}
 	switch (statement.kind) {
 	case Statement_Kind::show:
 		answer_show(statement);
 		return;
 	case Statement_Kind::deallocate:
-	case Statement_Kind::prepare:
-	case Statement_Kind::execute:
-		if (statement.name.starts_with(kStatementPrefix)) {
-			answer_error(reserved_name(statement.name));
-			return;
-		}
 		statements_.erase(statement.name);
 		finish_locally({.tag = "DEALLOCATE"});
 		return;
@@ -108,10 +120,11 @@ void PgSQL_Session::answer_own_batch() {
 	int parses = 0;
 	int executions = 0;
 	bool others = request_.open;
-	for_each_frame([&](const Frame& frame) {
+	for_each_frame(request_bytes(), [&](const Frame& frame, std::string_view) {
 		parses += frame.type == 'P' ? 1 : 0;
 		executions += frame.type == 'E' ? 1 : 0;
 		others = others || std::string_view("PBDECS").find(frame.type) == std::string_view::npos;
+		return true;
 	});
 	if (others || parses > 1 || executions > 1) {
 		answer_error(make_error("0A000", "a statement for the proxy cannot be part of a pipeline"));
@@ -128,24 +141,13 @@ void PgSQL_Session::answer_own_batch() {
 	answer_locally(own->statement);
 }
 
-template <typename Visitor> void PgSQL_Session::for_each_frame(const Visitor& visit) {
-	for (size_t at = in_begin_; at < request_end_;) {
-		Frame frame;
-		const std::string_view rest = std::string_view(in_).substr(at);
-		next_frame({reinterpret_cast<const uint8_t*>(rest.data()), rest.size()}, kMaxFrameLength,
-		           frame);
-		at += frame.size;
-		visit(frame);
-	}
-}
-
 // What a server answers to the messages of one statement before their Sync. Returns how often it is
 // executed, -1: there are messages of another kind.
 int PgSQL_Session::append_batch_answers(std::string& out, const Local_Answer& answer) {
 	const std::array<std::string_view, 1> names = {answer.column};
 	int executions = 0;
 	bool others = false;
-	for_each_frame([&](const Frame& frame) {
+	for_each_frame(request_bytes(), [&](const Frame& frame, std::string_view) {
 		Parse_View parse_view;
 		Describe_View describe_view;
 		Close_View close_view;
@@ -177,6 +179,7 @@ int PgSQL_Session::append_batch_answers(std::string& out, const Local_Answer& an
 		} else if (frame.type != 'S') {
 			others = true;
 		}
+		return true;
 	});
 	return others ? -1 : executions;
 }

@@ -193,12 +193,17 @@ void PgSQL_Session::on_parse_complete(Operation& operation) {
 	if (operation.unnamed_id != 0) {
 		backend_->backend_state.unnamed_statement = operation.unnamed_id;
 	} else if (operation.statement != nullptr) {
-		backend_->backend_state.statements[operation.statement->id] =
-		    ++backend_->backend_state.use_counter;
+		backend_->backend_state.statements.put(operation.statement->id, {});
 	}
 }
 
 Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
+	const bool of_execute =
+	    request_.has_operation() && request_.front().kind == Operation_Kind::execute;
+	if (of_execute && request_.front().hidden) {
+		pop_operation();
+		return Message_Fate::hide;
+	}
 	if (request_.hidden_commands > 0) {
 		--request_.hidden_commands;
 		return Message_Fate::hide;
@@ -210,45 +215,25 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 	++request_.completed;
 	Command_Tag tag;
 	parse(body, tag);
-	if (request_.kind == Request_Kind::extended && request_.has_operation() &&
-	    request_.front().kind == Operation_Kind::execute) {
-		const Operation operation = request_.front();
+	if (request_.kind == Request_Kind::extended && of_execute) {
+		const Operation operation = std::move(request_.front());
 		pop_operation();
-		if (operation.hidden) {
-			return Message_Fate::hide;
-		}
 		if (operation.statement != nullptr) {
 			account_statement(*operation.statement->analysis, request_.rows_sent, tag.rows);
-			note_statement_done(*operation.statement->analysis, tag.tag);
+			note_statement_done(operation.analysis(), tag.tag);
 		}
 		request_.rows_sent = 0;
 		return Message_Fate::forward;
 	}
 	request_.rows_affected += tag.rows;
-	if (request_.analysis != nullptr && request_.kind != Request_Kind::none) {
-		note_statement_done(*request_.analysis, tag.tag);
+	const bool behind_batch = request_.has_operation() && request_.front().change != nullptr;
+	const Statement_Analysis_Ptr analysis =
+	    behind_batch ? request_.front().change->resolved : request_.analysis;
+	if (analysis != nullptr && request_.kind != Request_Kind::none) {
+		note_statement_done(*analysis, tag.tag);
+		note_prepared_done(*analysis, tag.tag);
 	}
 	return Message_Fate::forward;
-}
-
-// A shared statement that is not what it was on this connection: another client's SQL has dropped
-// it (26000), or the result it was planned for has changed (bug bank: "cached plan must not change
-// result type"). It is parsed anew before the next use. True: nothing has been executed or answered
-// yet, so that the request can run again unseen.
-bool PgSQL_Session::note_lost_statement(const Error_Fields& fields) {
-	if (request_.kind != Request_Kind::extended || !request_.has_operation()) {
-		return false;
-	}
-	const Operation& operation = request_.front();
-	const bool gone = fields.sqlstate == "26000" && (operation.kind == Operation_Kind::bind ||
-	                                                 operation.kind == Operation_Kind::describe);
-	const bool outdated = fields.sqlstate == "0A000" && fields.routine == "RevalidateCachedQuery";
-	if ((!gone && !outdated) || operation.statement == nullptr || operation.statement->id == 0) {
-		return false;
-	}
-	backend_->backend_state.doubt_statement(operation.statement->id);
-	return transaction_status_ == 'I' && request_.executions <= 1 && !request_.open &&
-	       !request_.result_started && !request_.replaying && request_.completed == 0;
 }
 
 namespace {
@@ -309,8 +294,14 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	}
 	request_.error_seen = true;
 	request_.copy_in = false;
-	const bool hidden =
-	    request_.hidden_commands > 0 || (request_.has_operation() && request_.front().hidden);
+	const bool hidden_operation = request_.has_operation() && request_.front().hidden;
+	const bool hidden = request_.hidden_commands > 0 || hidden_operation;
+	if (hidden_operation && request_.kind == Request_Kind::simple) {
+		// The Query behind it is skipped: its ReadyForQuery comes with a Sync.
+		std::string sync;
+		append_sync(sync);
+		backend_->send(sync);
+	}
 	const bool timed_out = is_lsn_wait_timeout(fields);
 	if (timed_out) {
 		worker_.counters.add(Counter::PolarDB_Wait_Error_Timeout);
@@ -341,7 +332,7 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		emit_copy(out);
 		return Message_Fate::hide;
 	}
-	if (request_.prefix_bytes > 0) {
+	if (request_.prefix_bytes > 0 && !hidden_operation) {
 		emit_copy(with_earlier_position(body, request_.prefix_bytes));
 		return Message_Fate::hide;
 	}
@@ -371,36 +362,6 @@ void PgSQL_Session::forget_skipped() {
 	}
 	for (size_t i = skipped.size(); i > 0; --i) {
 		undo_names(skipped[i - 1], i == 1);
-	}
-}
-
-void PgSQL_Session::undo_names(const Operation& operation, bool failed) {
-	if (backend_ != nullptr) {
-		Backend_State& held = backend_->backend_state;
-		if (operation.closed_id != 0) {
-			// Least recently used, as it was: it goes first when room is needed again.
-			held.statements.emplace(operation.closed_id, 0);
-		}
-		if (operation.stale_id != 0) {
-			held.stale_statements.insert(operation.stale_id);
-		}
-		if (operation.unnamed_id != 0 && failed) {
-			held.unnamed_statement = 0; // a Parse drops the old one first
-		}
-	}
-	if (operation.hidden || operation.duplicate_name) {
-		return;
-	}
-	if (operation.closes_unnamed || operation.unnamed_id != 0) {
-		const bool gone = failed && operation.unnamed_id != 0;
-		unnamed_ = gone ? nullptr : operation.before;
-		unnamed_id_ = gone ? 0 : operation.unnamed_before;
-	} else if (!operation.client_name.empty()) {
-		if (operation.before == nullptr) {
-			statements_.erase(operation.client_name);
-		} else {
-			statements_[operation.client_name] = operation.before;
-		}
 	}
 }
 

@@ -18,7 +18,7 @@ void PgSQL_Session::begin_simple(const Frame& frame) {
 		fatal(make_error("08P01", "invalid Query message"), Session_End::protocol_violation);
 		return;
 	}
-	request_.analysis = worker_.queries.analyse(query.sql, standard_conforming_strings_);
+	request_.analysis = analyse_query(query.sql);
 	request_.statement = &request_.analysis->statement;
 	if (poisoned_) {
 		answer_poisoned(request_.statement->kind);
@@ -69,8 +69,7 @@ bool PgSQL_Session::apply_rules(std::string_view sql) {
 	if (request_.rules.rewritten != nullptr && request_.kind == Request_Kind::simple) {
 		request_.rewritten = *request_.rules.rewritten;
 		// What runs is the new text, so that is what must be classified.
-		request_.analysis =
-		    worker_.queries.analyse(request_.rewritten, standard_conforming_strings_);
+		request_.analysis = analyse_query(request_.rewritten);
 		request_.statement = &request_.analysis->statement;
 	}
 	return true;

@@ -85,8 +85,7 @@ void PgSQL_Session::note_one_done(const Statement_Class& statement, std::string_
 	    transaction_status_ == 'I' && runs_alone(statement)) {
 		pinned_ &= ~statement.sticky_ends;
 	}
-	if (!statement.sets.empty() &&
-	    !(statement.kind == Statement_Kind::select && tag == "SELECT 0")) {
+	if (!statement.sets.empty() && tag != "SELECT 0") { // a set_config() of no row
 		note_parameters(statement);
 	}
 }
@@ -101,29 +100,6 @@ void PgSQL_Session::note_batch(const Statement_Analysis& analysis, std::string_v
 		pinned_ |= kStickySet; // too many to tell apart
 		check_due_ |= kStickySet;
 	}
-	if (statement.deallocates) {
-		backend_->backend_state.doubt_all_statements();
-		backend_->backend_state.unnamed_statement = 0;
-	}
-}
-
-// DEALLOCATE ALL also drops what was prepared by protocol messages, except by those behind it.
-void PgSQL_Session::forget_statements() {
-	std::vector<std::pair<std::string, Prepared_Statement_Ptr>> later;
-	request_.operations.for_each([&](const Operation& operation) {
-		if (operation.kind == Operation_Kind::parse && !operation.client_name.empty()) {
-			const auto found = statements_.find(operation.client_name);
-			if (found != statements_.end()) {
-				later.emplace_back(*found);
-			}
-		}
-	});
-	statements_.clear();
-	for (auto& [name, statement] : later) {
-		statements_[name] = std::move(statement);
-	}
-	backend_->backend_state.statements.clear();
-	backend_->backend_state.stale_statements.clear();
 }
 
 namespace {

@@ -157,6 +157,7 @@ void PgSQL_Thread::refresh_variables() {
 		options.max_digest_length = static_cast<int>(config.query_digests_max_digest_length);
 		options.max_query_length = static_cast<int>(config.query_digests_max_query_length);
 		queries_.set_options(options);
+		shared_.statements.set_limit(static_cast<size_t>(config.max_stmts_cache));
 	}
 	if (shared_.rules.refresh(rules_, rules_version_)) {
 		queries_.set_rules(rules_);

@@ -82,6 +82,8 @@ LEAKS = {
 		query('rollback')], '9MB'),
 	'COMMIT refused by a deferred constraint': ([query('begin'), query("set work_mem = '9MB'"),
 		query('insert into deferred values (1), (1)'), query('commit')], START),
+	'EXECUTE of a constant SET': ([query("prepare p as select set_config('work_mem', '9MB', false)"),
+		query('execute p'), query('deallocate all')], '9MB'),
 	'PREPARE TRANSACTION': ([query('begin'), query("set work_mem = '9MB'"),
 		query("prepare transaction 'gone'"), query("rollback prepared 'gone'")], '9MB'),
 	'SET LOCAL': ([query('begin'), query("set local work_mem = '9MB'"), query('commit')], START),

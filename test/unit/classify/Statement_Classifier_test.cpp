@@ -295,9 +295,10 @@ TEST_CASE("a batch says what its parts do to the transaction and to prepared sta
 	CHECK(classify("SELECT 1; ROLLBACK").controls_transaction);
 	CHECK(classify("SAVEPOINT a; SELECT 1").controls_transaction);
 	CHECK_FALSE(classify("SELECT 1; SELECT 2").controls_transaction);
-	CHECK(classify("DEALLOCATE ALL; SELECT 1").deallocates);
-	CHECK(classify("SELECT 1; DISCARD ALL").deallocates);
-	CHECK_FALSE(classify("SELECT 1; INSERT INTO t VALUES (1)").deallocates);
+	CHECK(classify("DEALLOCATE ALL; SELECT 1").prepared.front().verb ==
+	      Prepared_Verb::deallocate_all);
+	CHECK(classify("SELECT 1; DISCARD ALL").prepared.front().verb == Prepared_Verb::discard_all);
+	CHECK(classify("SELECT 1; INSERT INTO t VALUES (1)").prepared.empty());
 }
 
 TEST_CASE("names of functions and relations are kept as written") {
