@@ -29,6 +29,9 @@ struct User_Entry {
 	// Live client connections of this user; shared by successive snapshots. Relaxed: a limit that
 	// may be off by the logins in flight.
 	std::shared_ptr<std::atomic<int64_t>> connections;
+	// What servers said of this user at the last login there: is_superuser. Relaxed: a client that
+	// was told otherwise is told again when it meets a server.
+	std::shared_ptr<std::atomic<bool>> superuser;
 };
 using User_Entry_Ptr = std::shared_ptr<const User_Entry>;
 

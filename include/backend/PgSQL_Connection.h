@@ -97,6 +97,8 @@ public:
 	// What the startup asked for in ReadyForQuery, and whether the first one carried an LSN.
 	bool asked_lsn() const { return asked_lsn_; }
 	bool asked_xact() const { return asked_xact_; }
+	// is_superuser as the server reported it at login (a later SET ROLE does not change this).
+	bool superuser() const { return superuser_; }
 	bool sends_lsn() const { return sends_lsn_; }
 	// Position in the login's own ReadyForQuery; 0 none.
 	uint64_t login_lsn() const { return login_lsn_; }
@@ -160,6 +162,7 @@ private:
 	bool asked_lsn_ = false;
 	bool asked_xact_ = false;
 	bool sends_lsn_ = false;
+	bool superuser_ = false;
 	uint64_t login_lsn_ = 0;
 	bool paused_ = false;
 	Proxy_Protocol protocol_ = Proxy_Protocol::off;

@@ -295,6 +295,7 @@ private:
 
 	// ---- _Executing ----
 	void dispatch();
+	void tell_superuser();
 	bool append_parameter_sync(std::string& out);
 	void send_request(std::string& out);
 	void append_wait_simple(std::string& prefix) const;
@@ -415,6 +416,7 @@ private:
 	Parameter_Set committed_; // wanted_ as of the last commit; meaningful inside a transaction
 	bool sets_in_transaction_ = false;
 	bool standard_conforming_strings_ = true;
+	bool told_superuser_ = false; // the is_superuser that the login told, or the last correction
 	// Settings of the proxy's own: what holds now, what holds behind COMMIT (SET LOCAL differs) and
 	// what behind ROLLBACK.
 	struct Own_Settings {

@@ -50,6 +50,8 @@ std::shared_ptr<const Users_Snapshot> Users_Snapshot::make(const std::vector<Pgs
 			    previous == nullptr ? nullptr : previous->find(row.username);
 			entry->connections =
 			    before == nullptr ? std::make_shared<std::atomic<int64_t>>(0) : before->connections;
+			entry->superuser =
+			    before == nullptr ? std::make_shared<std::atomic<bool>>(false) : before->superuser;
 		}
 		add_row(*entry, row);
 	}

@@ -201,6 +201,8 @@ void PgSQL_Connection::finish_connect() {
 			backend_state.reported.emplace(name, value);
 		}
 	}
+	const char* superuser = PQparameterStatus(pg_, "is_superuser");
+	superuser_ = superuser != nullptr && std::string_view(superuser) == "on";
 	sends_lsn_ = asked_lsn_ && PQhasLSN(pg_) != 0;
 	if (sends_lsn_) {
 		login_lsn_ = PQgetLSN(pg_);

@@ -26,6 +26,12 @@ void PgSQL_Session::dispatch() {
 	request_.hidden_commands = 0;
 	request_.excluded = nullptr;
 	backend_->set_busy();
+	if (backend_->superuser() != told_superuser_) {
+		tell_superuser();
+		if (state_ == Session_State::ended) {
+			return;
+		}
+	}
 	// A failed transaction refuses everything but its end; a SET would only add a second error.
 	if (transaction_status_ != 'E' && append_parameter_sync(out)) {
 		// A read may run right behind the hidden batch: if that fails, its answer is dropped.
@@ -40,6 +46,15 @@ void PgSQL_Session::dispatch() {
 		return;
 	}
 	send_request(out);
+}
+
+// A login asks no server, so the client may have been told an older truth about its user.
+void PgSQL_Session::tell_superuser() {
+	told_superuser_ = backend_->superuser();
+	user_->superuser->store(told_superuser_, std::memory_order_relaxed);
+	std::string status;
+	append_parameter_status(status, "is_superuser", told_superuser_ ? "on" : "off");
+	send_to_client(status);
 }
 
 bool PgSQL_Session::append_parameter_sync(std::string& out) {

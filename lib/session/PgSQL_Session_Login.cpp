@@ -256,7 +256,8 @@ bool PgSQL_Session::finish_login() {
 		}
 	}
 	parameters["session_authorization"] = username_;
-	parameters["is_superuser"] = "off";
+	told_superuser_ = user_->superuser->load(std::memory_order_relaxed);
+	parameters["is_superuser"] = told_superuser_ ? "on" : "off";
 	parameters["application_name"] = "";
 	for (auto& [name, value] : parameters) {
 		if (const std::string* chosen = startup_parameters_.find(to_lower(name))) {

@@ -51,9 +51,10 @@ int main() {
 	}
 	{
 		pqxx::work w(c);
-		const auto r = w.exec_params("select $1::int + 1 as n, $2::text as t, $3::text is null", 4, "x",
-		                             nullptr);
-		std::cout << r[0]["n"].as<int>() << ' ' << r[0]["t"].c_str() << ' ' << r[0][2].as<bool>() << '\n';
+		const auto r = w.exec_params("select $1::int + 1 as n, $2::text as t, $3::text is null", 4,
+		                             "x", nullptr);
+		std::cout << r[0]["n"].as<int>() << ' ' << r[0]["t"].c_str() << ' ' << r[0][2].as<bool>()
+		          << '\n';
 		pqxx::subtransaction sub(w, "inner");
 		try {
 			sub.exec("select 1/0");

@@ -33,7 +33,7 @@ def _built(argv, what):
 
 def test_node_postgres():
 	modules = _built([os.path.join(CLIENTS, 'fetch-node-modules')], 'node modules').splitlines()[-1]
-	compare(STACK, ['node', os.path.join(CLIENTS, 'node_client.js')], 'node-postgres',
+	compare(STACK, ['node', '--no-deprecation', os.path.join(CLIENTS, 'node_client.js')], 'node-postgres',
 		NODE_PATH=os.path.join(modules, 'node_modules'))
 
 
