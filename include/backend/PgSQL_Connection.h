@@ -57,6 +57,8 @@ struct Connect_Request {
 	Secret password;
 	// Empty for clients' connections: theirs is a tracked parameter like any other.
 	std::string application_name;
+	// The startup parameter `options`; of a Monitor_Connection only.
+	std::string options;
 	bool use_ssl = false;
 	std::shared_ptr<const Server_Ssl_Params_Row> ssl; // null: none
 	Proxy_Protocol protocol = Proxy_Protocol::off;    // which _polar_ parameters to send

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -74,6 +75,8 @@ struct Login_State {
 	// Of the answer waited for; 0: the login waits for the client.
 	uint64_t awaited = 0;
 	Login_Resume resume = nullptr; // with awaited
+	// Startup parameters as the server spells them, by name in lower case.
+	std::map<std::string, std::string> reported;
 	// Bytes for the client that go out with the next ones.
 	std::string out;
 };

@@ -183,6 +183,8 @@ private:
 	bool after_auth(Auth_Flow::Status status);
 	bool admit();
 	bool check_parameters();
+	std::string parameter_key(const std::string& name, const std::string& value) const;
+	bool on_parameters_checked(Login_Answer_Ptr answer);
 	bool finish_login();
 
 	// ---- _Simple_Query ----

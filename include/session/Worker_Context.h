@@ -103,6 +103,8 @@ struct Worker_Context {
 	std::unordered_map<int, Selection_State> selection;
 	// Calls of functions of which nothing is known: how often nothing was found behind them.
 	std::unordered_map<uint64_t, uint32_t> clean_calls;
+	// Startup parameters that a server has taken, and how it reports the value; empty: not.
+	std::unordered_map<std::string, std::string> known_parameters;
 };
 
 } // namespace proxy

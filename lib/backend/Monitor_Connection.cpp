@@ -81,7 +81,7 @@ Parameters parameters_of(const Connect_Request& request) {
 	parameters.emplace_back("application_name", request.application_name);
 	parameters.emplace_back("gssencmode", "disable");
 	parameters.emplace_back("passfile", "/dev/null");
-	parameters.emplace_back("options", "");
+	parameters.emplace_back("options", request.options);
 	add_tls(parameters, request);
 	add_dialect(parameters, request);
 	return parameters;

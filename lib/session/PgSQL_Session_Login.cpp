@@ -227,16 +227,12 @@ bool PgSQL_Session::admit() {
 	return true;
 }
 
-// The parameters that the client asked for at startup; the place to refuse a wrong one.
-bool PgSQL_Session::check_parameters() {
-	return true;
-}
-
 // ---- what he is told ----
 
 // What a server would tell at this point; the session is ready.
 bool PgSQL_Session::finish_login() {
 	std::string out = std::move(login_->out);
+	const std::map<std::string, std::string> reported = std::move(login_->reported);
 	login_.reset();
 	// What a live primary reports, else what the configuration says; then what the client chose.
 	std::map<std::string, std::string> parameters = {
@@ -261,6 +257,12 @@ bool PgSQL_Session::finish_login() {
 	parameters["application_name"] = "";
 	for (auto& [name, value] : parameters) {
 		if (const std::string* chosen = startup_parameters_.find(to_lower(name))) {
+			const auto told = reported.find(to_lower(name));
+			if (told != reported.end()) {
+				value = told->second;
+				append_parameter_status(out, name, value);
+				continue;
+			}
 			value = *chosen;
 			if (name == "DateStyle" && value.find(',') == std::string::npos) {
 				value += ", MDY";

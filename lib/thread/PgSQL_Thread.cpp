@@ -72,7 +72,8 @@ PgSQL_Thread::PgSQL_Thread(size_t index, Runtime_Shared& shared)
                                     .random = Random_Source(static_cast<uint64_t>(unix_time_us()) +
                                                             index * 7919 + 1),
                                     .selection = {},
-                                    .clean_calls = {}},
+                                    .clean_calls = {},
+                                    .known_parameters = {}},
       notify_hub_(context_, peers_) {
 	loop_.set_wake_handler(this);
 	loop_.set_pass_handler(this);

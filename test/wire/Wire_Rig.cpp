@@ -50,7 +50,8 @@ Rig::Rig(const Rig_Setup& setup)
                                                                  .send_buffer = {},
                                                                  .random = Random_Source(1),
                                                                  .selection = {},
-                                                                 .clean_calls = {}} {
+                                                                 .clean_calls = {},
+                                                                 .known_parameters = {}} {
 	loop_.set_pass_handler(this);
 	for (int i = 0; i < setup.replicas; ++i) {
 		replicas.push_back(std::make_unique<Scripted_Server>([this] { pump(); }));

@@ -303,6 +303,81 @@ def test_parameter_that_the_server_refuses_can_be_undone():
 			equal(b.scalar('show default_text_search_config'), 'pg_catalog.english', undo)
 
 
+# ---- startup parameters ----
+
+def login_error(connect, **params):
+	try:
+		connect(**params).close()
+	except wire.WireError as e:
+		return e.fields
+	return None
+
+
+def direct(**params):
+	return CLUSTER.primary.session('app', 'app', 'app-secret', **params)
+
+
+WRONG = [{'nope': '1'}, {'work_mem': 'much'}, {'work_mem': '1'}, {'client_min_messages': 'loud'},
+	{'options': '-c nope=1'}, {'options': '-c work_mem=much'}, {'options': '--work-mem=much'},
+	{'timezone': 'Nowhere/Town'}, {'datestyle': 'odd'}, {'shared_buffers': '1GB'},
+	{'log_statement': 'all'}, {'role': 'nobody'}, {'client_encoding': 'KLINGON'},
+	{'options': '-c search_path=a,,b'}, {'default_transaction_isolation': 'none'}]
+
+
+def test_wrong_startup_parameter_is_refused_at_the_login():
+	for params in WRONG:
+		for _ in range(2):
+			told, wanted = login_error(PROXY.session, **params), login_error(direct, **params)
+			assert wanted, params
+			assert told, 'accepted: %s' % params
+			for field in 'SVCMDH':
+				equal(told.get(field), wanted.get(field), '%s: field %s' % (params, field))
+
+
+RIGHT = [({'datestyle': 'german'}, 'datestyle'), ({'timezone': 'utc'}, 'timezone'),
+	({'client_encoding': 'latin-1'}, 'client_encoding'), ({'intervalstyle': 'ISO_8601'}, 'intervalstyle'),
+	({'options': '-c work_mem=9MB'}, 'work_mem'), ({'options': '-cwork_mem=9MB'}, 'work_mem'),
+	({'options': '--work-mem=9MB'}, 'work_mem'), ({'options': '-c my.own=a\\ b\\\\c'}, 'my.own'),
+	({'statement_timeout': '5s'}, 'statement_timeout'), ({'extra_float_digits': '2'}, 'extra_float_digits'),
+	({'search_path': 'a, "B c"'}, 'search_path'), ({'application_name': ''}, 'application_name'),
+	({'plan_cache_mode': 'force_custom_plan'}, 'plan_cache_mode'), ({'role': 'other'}, 'role'),
+	({'bytea_output': 'escape', 'options': '-c geqo=off'}, 'geqo'),
+	({'default_transaction_read_only': 'yes'}, 'default_transaction_read_only')]
+
+
+def test_startup_parameter_holds_and_is_reported_as_by_the_server():
+	for params, name in RIGHT:
+		for _ in range(2):
+			with PROXY.session(**params) as a, direct(**params) as b:
+				told = {k: v for k, v in b.parameters.items() if v != 'direct'}
+				equal({k: v for k, v in a.parameters.items() if k in told}, told, str(params))
+				equal(a.scalar("select current_setting('%s')" % name),
+					b.scalar("select current_setting('%s')" % name), str(params))
+			with PROXY.session(application_name='direct') as c, direct() as d:
+				asked = "select coalesce(current_setting('%s', true), '')" % name
+				equal(c.scalar(asked), d.scalar(asked), 'the next client, %s' % params)
+
+
+def test_login_asks_no_server_twice():
+	def checks():
+		return int(PROXY.global_stats()['Startup_parameter_checks'])
+	before = checks()
+	for _ in range(10):
+		PROXY.session(work_mem='8765kB', application_name='one of many').close()
+	equal(checks(), before + 1)
+	for i in range(10):
+		PROXY.session(application_name='number %d' % i, client_encoding='utf-8').close()
+	equal(checks(), before + 1)
+
+
+def test_login_without_a_server_is_checked_later():
+	with Proxy(servers=[{'address': '127.0.0.1', 'port': 1, 'hostgroup': 10}], pair=None,
+			workers=1) as proxy:
+		start = time.monotonic()
+		proxy.session(work_mem='much').close()
+		assert time.monotonic() - start < 5
+
+
 def test_settings_of_the_proxy_are_part_of_the_transaction():
 	with PROXY.session() as a:
 		def mode():
