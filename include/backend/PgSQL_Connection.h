@@ -64,7 +64,8 @@ struct Connect_Request {
 	Proxy_Protocol protocol = Proxy_Protocol::off;    // which _polar_ parameters to send
 	std::string identity_host;                        // stated client address
 	int identity_port = 0;
-	int64_t keepalive_idle_s = 0; // 0: no keepalive
+	int64_t keepalive_idle_s = 0;    // 0: no keepalive
+	int64_t tcp_user_timeout_ms = 0; // 0: the system's
 };
 
 class PgSQL_Connection final : private Io_Handler {

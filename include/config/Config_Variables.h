@@ -33,6 +33,7 @@ enum class String_Check : uint8_t {
 	datestyle, // a format and an order
 	log_path,  // no trailing slash; the directory of an absolute path exists
 	identity_host,
+	database_limits, // database=number, ...
 };
 
 struct Variable_Info {

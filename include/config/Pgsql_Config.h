@@ -6,6 +6,7 @@
 #pragma once
 
 #include "config/Config_Rows.h"
+#include "config/Database_Limits.h"
 #include "config/Polardb_Policy.h"
 
 #include <cstdint>
@@ -29,6 +30,7 @@ struct Pgsql_Config {
 	// The polardb_ words above as enums, so that no worker compares text. Filled by
 	// build_pgsql_config(); agrees with the defaults when default-constructed.
 	Polardb_Policy policy;
+	Database_Limits database_limits; // of max_connections_per_database
 };
 
 // TLS towards a server without a row of its own in pgsql_servers_ssl_params: pgsql-ssl_p2s_*.

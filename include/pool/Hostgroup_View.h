@@ -19,7 +19,8 @@ using Server_Ptr = std::shared_ptr<PgSQL_SrvC>;
 struct Hostgroup {
 	int id = 0;
 	Hostgroup_Attributes_Row attributes;
-	std::vector<Server_Ptr> servers; // every status; the selection looks at the status
+	int64_t default_query_timeout_ms = 0; // in attributes.hostgroup_settings; 0: not set
+	std::vector<Server_Ptr> servers;      // every status; the selection looks at the status
 	// Running sum of the servers' weights, for weighted draws; filled by Hostgroup_View::index().
 	std::vector<int64_t> weight_sums;
 };

@@ -32,6 +32,7 @@
 #pragma once
 
 #include "backend/PgSQL_Connection.h"
+#include "base/Deadline_Heap.h"
 #include "forward/Backend_Scanner.h"
 #include "net/PgSQL_Data_Stream.h"
 #include "protocol/Backend_Messages.h"
@@ -100,8 +101,11 @@ public:
 	void on_delivery(std::unique_ptr<PgSQL_Connection> connection);
 	// From a service thread, through the worker: what the login waits for, see Login_Wait.h.
 	void on_login_answer(uint64_t serial, Login_Answer_Ptr answer);
-	// Looks at every deadline of the session; called about when wake_by() asked, and each second.
+	// Looks at every deadline of the session, and asks to be called for the next one.
 	void on_deadline();
+	// The variables have changed: the next deadline may be another one.
+	void renew_deadline();
+	Deadline_Slot& deadline_slot() { return deadline_slot_; }
 	// A cancel request for this session: true when `key` is ours.
 	bool cancel(std::string_view key, const Cancel_Ticket_Ptr& ticket);
 	void on_listen_answer(uint32_t ticket, bool listens);
@@ -293,7 +297,8 @@ private:
 	void take_backend(std::unique_ptr<PgSQL_Connection> connection);
 	void on_backend_connected(PgSQL_Connection& connection, Result<void> outcome) override;
 	void on_backend_drained(PgSQL_Connection& connection) override;
-	void no_server(std::string_view why);
+	enum class No_Server : uint8_t { busy, down };
+	void no_server(No_Server why);
 
 	// ---- _Executing ----
 	void dispatch();
@@ -373,9 +378,25 @@ private:
 
 	// ---- _Cancel ----
 	void cancel_statement(const Cancel_Ticket_Ptr& ticket);
+	Error canceled_error() const;
 	bool cancel_pending() const;
 	void watch_cancel();
 	void end_cancel_request();
+
+	// ---- _Deadlines ----
+	int64_t next_deadline_us() const;
+	int64_t look_again_us() const;
+	bool in_open_transaction() const;
+	bool waits_for_client() const;
+	void check_login_deadline();
+	void check_idle_deadline();
+	void check_waiting_deadline();
+	void tell_of_waiting();
+	void check_running_deadline();
+	bool check_transaction_deadline();
+	bool check_stalled_client();
+	void set_query_deadline();
+	void end_by_limit(Error error);
 
 	// ---- _Retry ----
 	bool may_retry() const;
@@ -411,6 +432,11 @@ private:
 	std::vector<std::string> refused_options_;
 	int64_t started_us_ = 0;
 	int64_t last_activity_us_ = 0;
+	Deadline_Slot deadline_slot_;
+	int64_t transaction_since_us_ = 0; // when the open transaction began
+	// Since when the client alone has kept a server connection waiting, and the bytes it had moved.
+	int64_t client_quiet_since_us_ = 0;
+	uint64_t client_quiet_bytes_ = 0;
 
 	// Parameters: what the client asked for at startup and what it wants now.
 	Parameter_Set startup_parameters_;

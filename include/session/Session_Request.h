@@ -25,6 +25,7 @@ struct Request_Progress {
 	int64_t started_us = 0;
 	int64_t acquire_deadline_us = 0;
 	int64_t query_deadline_us = 0;
+	int64_t query_timeout_ms = 0;
 	int64_t wait_deadline_us = 0;
 	int64_t retry_at_us = 0;        // waiting for any server to come online
 	const void* excluded = nullptr; // server that failed this request
@@ -49,7 +50,8 @@ struct Request_Progress {
 	bool waiting_for_position = false; // sent behind a wait
 	bool canceled = false;
 	bool timed_out = false;
-	size_t copy_left = 0; // bytes of the client's message under way to the server
+	bool wait_told = false; // the client knows that it waits for a server
+	size_t copy_left = 0;   // bytes of the client's message under way to the server
 	uint64_t rows_sent = 0;
 	uint64_t rows_affected = 0;
 	size_t prefix_bytes = 0;  // simple: the proxy's own SQL in front of the client's

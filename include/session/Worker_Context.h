@@ -3,6 +3,7 @@
 #pragma once
 
 #include "auth/PgSQL_Authentication.h"
+#include "base/Mutex.h"
 #include "classify/Query_Digest_Stats.h"
 #include "classify/Query_Processor.h"
 #include "config/Pgsql_Config.h"
@@ -31,10 +32,32 @@ namespace proxy {
 
 class PgSQL_Session;
 
+// Client connections of each database. Locked at login and logout only; any thread.
+class Database_Counts {
+public:
+	// How many there were before this one.
+	int64_t enter(const std::string& database) {
+		Lock lock(mutex_);
+		return counts_[database]++;
+	}
+	void leave(const std::string& database) {
+		Lock lock(mutex_);
+		const auto found = counts_.find(database);
+		if (found != counts_.end() && --found->second == 0) {
+			counts_.erase(found);
+		}
+	}
+
+private:
+	Mutex mutex_{Lock_Rank::shared_maps};
+	std::unordered_map<std::string, int64_t> counts_ GUARDED_BY(mutex_);
+};
+
 // Counters that all workers change, at login and logout only. Relaxed: limits that may be off by
 // the logins in flight.
 struct Shared_Limits {
 	std::atomic<int64_t> client_connections{0};
+	Database_Counts databases;
 	std::atomic<uint64_t> next_session_id{0};
 };
 
@@ -60,7 +83,8 @@ public:
 	// Runs `job` on a service thread; its answer comes to on_login_answer() with the number
 	// returned.
 	virtual uint64_t start_login_job(PgSQL_Session& session, Login_Lane lane, Login_Job job) = 0;
-	// on_deadline() of the session is to run at about this monotonic time.
+	// on_deadline() of the session is to run at about this monotonic time, or earlier when it was
+	// asked for earlier: it looks at everything and asks again.
 	virtual void wake_by(PgSQL_Session& session, int64_t deadline_us) = 0;
 	// To the listener of the order's database; answered by on_listen_answer() of the session.
 	virtual void order_listen(Listen_Order order) = 0;

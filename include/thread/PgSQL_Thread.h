@@ -3,6 +3,7 @@
 // mailbox(), counters(), digests() and routes(), which any thread may use.
 #pragma once
 
+#include "base/Deadline_Heap.h"
 #include "net/Listener.h"
 #include "session/PgSQL_Session.h"
 #include "session/Worker_Context.h"
@@ -15,7 +16,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <queue>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -125,12 +125,6 @@ private:
 		Cancel_Ticket_Ptr ticket; // null: close
 		int64_t since_us = 0;
 	};
-	struct Deadline {
-		int64_t at_us = 0;
-		uint32_t session = 0;
-		bool operator>(const Deadline& other) const { return at_us > other.at_us; }
-	};
-
 	const size_t index_;
 	Runtime_Shared& shared_;
 	Event_Loop loop_;
@@ -156,7 +150,7 @@ private:
 	std::vector<std::unique_ptr<PgSQL_Session>> ended_;
 	std::unordered_map<uint32_t, Server_Ptr> parked_;
 	std::vector<Held> held_;
-	std::priority_queue<Deadline, std::vector<Deadline>, std::greater<>> deadlines_;
+	Deadline_Heap<PgSQL_Session> deadlines_;
 	int64_t next_housekeeping_us_ = 0;
 	uint64_t last_login_job_ = 0;
 	// Set by request_stop(); relaxed: read once a pass, after the mailbox's lock.

@@ -142,6 +142,9 @@ PgSQL_Connection::PgSQL_Connection(Server_Ptr server, const Connect_Request& req
 	if (request.keepalive_idle_s > 0) {
 		parameters.add("keepalives_idle", std::to_string(request.keepalive_idle_s));
 	}
+	if (request.tcp_user_timeout_ms > 0) {
+		parameters.add("tcp_user_timeout", std::to_string(request.tcp_user_timeout_ms));
+	}
 	add_tls(parameters, request);
 	asked_lsn_ = asks_for_positions(protocol_);
 	asked_xact_ = asked_lsn_;

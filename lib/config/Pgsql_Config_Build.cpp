@@ -272,6 +272,9 @@ Result<Built_Config<Pgsql_Config>> build_pgsql_config(const Variable_Map& values
 	if (findings.errors.empty()) {
 		apply_profile(running, source, *next, findings);
 		fill_policy(*next);
+		if (auto limits = Database_Limits::parse(next->max_connections_per_database); limits.ok()) {
+			next->database_limits = limits.take();
+		}
 		check_together(running, *next, findings);
 	}
 	if (!findings.errors.empty()) {

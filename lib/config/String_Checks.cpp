@@ -1,6 +1,7 @@
 #include "String_Checks.h"
 
 #include "config/Config_Words.h"
+#include "config/Database_Limits.h"
 #include "config/Listen_Address.h"
 
 #include <fmt/core.h>
@@ -181,6 +182,10 @@ Result<std::string> check_string(String_Check check, std::string_view text) {
 		return check_log_path(text);
 	case String_Check::identity_host:
 		return check_identity_host(text);
+	case String_Check::database_limits: {
+		const auto limits = Database_Limits::parse(text);
+		return limits.ok() ? Result<std::string>(std::string(text)) : limits.error();
+	}
 	}
 	return refused("has no check");
 }

@@ -4,6 +4,7 @@
 #include "HostGroups_State.h"
 #include "backend/PgSQL_Connection.h"
 #include "base/Log.h"
+#include "config/Hostgroup_Settings.h"
 
 #include <algorithm>
 
@@ -128,6 +129,10 @@ void PgSQL_HostGroups_Manager::publish_locked() {
 	std::map<int, Hostgroup> groups;
 	for (const auto& [id, attributes] : state_->attributes) {
 		groups[id].attributes = attributes;
+		if (const auto settings = parse_hostgroup_settings(attributes.hostgroup_settings);
+		    settings.ok()) {
+			groups[id].default_query_timeout_ms = settings.value().default_query_timeout_ms;
+		}
 	}
 	for (const Replication_Hostgroup_Row& row : state_->pairs) {
 		groups[row.writer_hostgroup];

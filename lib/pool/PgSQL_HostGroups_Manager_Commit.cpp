@@ -1,6 +1,7 @@
 // LOAD PGSQL SERVERS TO RUNTIME: validate, resolve, merge.
 #include "HostGroups_State.h"
 #include "backend/PgSQL_Connection.h"
+#include "config/Hostgroup_Settings.h"
 #include "pool/PgSQL_HostGroups_Manager.h"
 #include "pool/Resolver.h"
 
@@ -91,6 +92,10 @@ Result<void> validate(const Pgsql_Servers_Config& config) {
 		}
 		if (row.free_connections_pct < 0 || row.free_connections_pct > 100) {
 			problems.push_back(name + ": free_connections_pct is not between 0 and 100");
+		}
+		if (const auto settings = parse_hostgroup_settings(row.hostgroup_settings);
+		    !settings.ok()) {
+			problems.push_back(name + ": " + settings.error().message);
 		}
 	}
 	std::set<std::tuple<std::string, int, std::string>> ssl;

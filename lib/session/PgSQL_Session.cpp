@@ -124,8 +124,7 @@ PgSQL_Session::PgSQL_Session(Worker_Context& worker, uint32_t id, int fd, Peer p
       started_us_(worker.now_us), last_activity_us_(worker.now_us) {
 	worker_.counters.add(Counter::Client_Connections_created);
 	worker_.counters.add(Counter::Client_Connections_connected);
-	worker_.services.wake_by(*this, started_us_ +
-	                                    worker_.config->connect_timeout_client * kMicrosPerMilli);
+	worker_.services.wake_by(*this, next_deadline_us());
 }
 
 PgSQL_Session::~PgSQL_Session() {
@@ -135,6 +134,10 @@ PgSQL_Session::~PgSQL_Session() {
 void PgSQL_Session::set_state(Session_State to) {
 	if (PROXY_BUG(!allowed(state_, to))) {
 		log_error("session {}: {} -> {}", id_, name_of(state_), name_of(to));
+	}
+	if (state_ == waiting_client_data && to != ended) {
+		// Idle sessions are not looked at; whoever uses a server is (next_deadline_us()).
+		worker_.services.wake_by(*this, look_again_us());
 	}
 	state_ = to;
 }
@@ -185,6 +188,7 @@ void PgSQL_Session::end(Session_End how) {
 	if (counted_) {
 		worker_.limits.client_connections.fetch_sub(1, std::memory_order_relaxed);
 		user_->connections->fetch_sub(1, std::memory_order_relaxed);
+		worker_.limits.databases.leave(database_);
 		counted_ = false;
 	}
 	if (how != Session_End::client_terminated && how != Session_End::cancel_request_served &&

@@ -52,6 +52,8 @@ void PgSQL_Session::start_request() {
 	}
 	route.read_target_primary = worker_.config->policy.read_target == Read_Target::primary;
 	request_.plan = plan_route(route, *worker_.view);
+	set_query_deadline();
+	last_connect_error_.clear();
 	request_.acquire_deadline_us =
 	    worker_.now_us + worker_.config->connect_timeout_server_max * kMicrosPerMilli;
 	restart_request();
@@ -249,6 +251,7 @@ Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) con
 	request.protocol = protocol_for(server);
 	request.identity_host = identity().host;
 	request.identity_port = identity().port;
+	request.tcp_user_timeout_ms = worker_.config->tcp_user_timeout_server;
 	if (worker_.config->use_tcp_keepalive) {
 		request.keepalive_idle_s = worker_.config->tcp_keepalive_time;
 	}
@@ -403,14 +406,20 @@ void PgSQL_Session::on_delivery(std::unique_ptr<PgSQL_Connection> connection) {
 }
 
 // No server connection: the answer names whether the servers are down or only busy.
-void PgSQL_Session::no_server(std::string_view why) {
+void PgSQL_Session::no_server(No_Server why) {
 	unpark();
 	Error error = make_error(
-	    "08001", "Max connect timeout reached while reaching hostgroup " +
-	                 std::to_string(request_.plan.hostgroup) + " after " +
-	                 std::to_string((worker_.now_us - request_.started_us) / kMicrosPerMilli) +
-	                 "ms");
-	error.detail = why;
+	    why == No_Server::busy ? "53300" : "08001",
+	    "Max connect timeout reached while reaching hostgroup " +
+	        std::to_string(request_.plan.hostgroup) + " after " +
+	        std::to_string((worker_.now_us - request_.started_us) / kMicrosPerMilli) + "ms");
+	if (why == No_Server::busy) {
+		error.detail = "All connections that max_connections of the hostgroup's servers allows are "
+		               "in use.";
+	} else {
+		error.detail = last_connect_error_.empty() ? "No server of the hostgroup is online."
+		                                           : last_connect_error_;
+	}
 	worker_.counters.add(Counter::max_connect_timeouts);
 	answer_error(error);
 	process_input();

@@ -211,6 +211,7 @@ bool PgSQL_Session::admit() {
 	}
 	const int64_t all = worker_.limits.client_connections.fetch_add(1, std::memory_order_relaxed);
 	const int64_t own = user_->connections->fetch_add(1, std::memory_order_relaxed);
+	const int64_t of_database = worker_.limits.databases.enter(database_);
 	counted_ = true;
 	if (all >= worker_.config->max_connections) {
 		worker_.counters.add(Counter::Access_Denied_Max_Connections);
@@ -223,6 +224,11 @@ bool PgSQL_Session::admit() {
 		                            "' has exceeded the 'max_user_connections' resource (current "
 		                            "value: " +
 		                            std::to_string(user_->max_connections) + ")"));
+	}
+	if (of_database >= worker_.config->database_limits.of(database_)) {
+		worker_.counters.add(Counter::Access_Denied_Max_Connections);
+		return refuse_login(
+		    make_error("53300", "too many connections for database \"" + database_ + "\""));
 	}
 	return true;
 }
@@ -283,6 +289,7 @@ bool PgSQL_Session::finish_login() {
 	append_ready_for_query(out, Transaction_Status::idle);
 	logged_in_ = true;
 	set_state(Session_State::waiting_client_data);
+	renew_deadline();
 	send_to_client(out);
 	return true;
 }

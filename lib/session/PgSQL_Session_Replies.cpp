@@ -325,6 +325,13 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		return Message_Fate::hide;
 	}
 	request_.hidden_commands = 0;
+	if (request_.timed_out && fields.sqlstate == "57014") {
+		// The server only knows that it was cancelled, and would call it the user's request.
+		std::string out;
+		append_error_response(out, canceled_error());
+		emit_copy(out);
+		return Message_Fate::hide;
+	}
 	if (duplicate) {
 		std::string out;
 		append_error_response(

@@ -89,7 +89,7 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 	error.detail = "server " + server.hostname + ":" + std::to_string(server.port) +
 	               " (hostgroup " + std::to_string(server.hostgroup_id) + ")";
 	if (request_.canceled && request_.timed_out) {
-		error = make_error("57014", "Query execution was interrupted, query_timeout exceeded");
+		error = canceled_error();
 	}
 	const bool retry = request_.kind != Request_Kind::none && may_retry();
 	const bool was_pinned = pinned_ != 0;

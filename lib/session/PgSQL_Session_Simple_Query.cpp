@@ -88,13 +88,6 @@ void PgSQL_Session::plan_and_start(std::string_view sql) {
 	if (!sql.empty()) {
 		request_.hints = worker_.queries.hints(sql);
 	}
-	const int64_t timeout_ms = request_.rules.timeout_ms > 0
-	                               ? request_.rules.timeout_ms
-	                               : worker_.config->default_query_timeout;
-	request_.query_deadline_us = worker_.now_us + timeout_ms * kMicrosPerMilli;
-	if (request_.rules.timeout_ms > 0) {
-		worker_.services.wake_by(*this, request_.query_deadline_us);
-	}
 	start_request();
 }
 

@@ -254,6 +254,7 @@ void PgSQL_Session::note_transaction_status(char status) {
 	}
 	if (was_open != is_open) {
 		if (is_open) {
+			transaction_since_us_ = request_.started_us;
 			worker_.counters.add(Counter::Active_Transactions);
 		} else {
 			worker_.counters.subtract(Counter::Active_Transactions);

@@ -7,6 +7,7 @@
 #include <arpa/inet.h>
 #include <array>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -41,6 +42,19 @@ std::string local_address(int fd, int& port) {
 		port = ntohs(v6->sin6_port);
 	}
 	return text.data();
+}
+
+// Notices a client whose machine is gone: nothing else would while it is idle.
+void set_keepalive(int fd, const Pgsql_Config& config) {
+	if (!config.use_tcp_keepalive) {
+		return;
+	}
+	const int on = 1;
+	const int idle_s = static_cast<int>(config.tcp_keepalive_time);
+	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	if (idle_s > 0) {
+		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
+	}
 }
 } // namespace
 
@@ -159,6 +173,9 @@ void PgSQL_Thread::refresh_variables() {
 		options.max_query_length = static_cast<int>(config.query_digests_max_query_length);
 		queries_.set_options(options);
 		shared_.statements.set_limit(static_cast<size_t>(config.max_stmts_cache));
+		for (PgSQL_Session* session : all_sessions()) {
+			session->renew_deadline();
+		}
 	}
 	if (shared_.rules.refresh(rules_, rules_version_)) {
 		queries_.set_rules(rules_);
@@ -173,10 +190,8 @@ void PgSQL_Thread::refresh_variables() {
 }
 
 int64_t PgSQL_Thread::wait_ms() const {
-	int64_t wait_us = std::max<int64_t>(0, next_housekeeping_us_ - context_.now_us);
-	if (!deadlines_.empty()) {
-		wait_us = std::min(wait_us, deadlines_.top().at_us - context_.now_us);
-	}
+	const int64_t next_us = std::min(next_housekeeping_us_, deadlines_.first_us());
+	const int64_t wait_us = std::max<int64_t>(0, next_us - context_.now_us);
 	int64_t wait = std::max<int64_t>(1, wait_us / kMicrosPerMilli);
 	return held_.empty() ? wait : std::min(wait, kHeldPollMs);
 }
@@ -197,20 +212,15 @@ void PgSQL_Thread::finish_pass() {
 }
 
 void PgSQL_Thread::run_deadlines() {
-	while (!deadlines_.empty() && deadlines_.top().at_us <= context_.now_us) {
-		const Deadline due = deadlines_.top();
-		deadlines_.pop();
-		if (PgSQL_Session* session = find(due.session)) {
-			session->on_deadline();
-		}
+	while (deadlines_.first_us() <= context_.now_us) {
+		PgSQL_Session& due = *deadlines_.first();
+		deadlines_.remove(due);
+		due.on_deadline();
 	}
 }
 
 void PgSQL_Thread::housekeeping() {
 	next_housekeeping_us_ = context_.now_us + kHousekeepingUs;
-	for (PgSQL_Session* session : all_sessions()) {
-		session->on_deadline();
-	}
 	connections_.give_back_idle(context_.now_us - kLocalIdleUs);
 }
 
@@ -282,6 +292,7 @@ void PgSQL_Thread::session_ended(PgSQL_Session& session) {
 	if (found == sessions_.end()) {
 		return;
 	}
+	deadlines_.remove(session);
 	// Deleted after the pass: callers up the stack still look at it.
 	ended_.push_back(std::move(found->second));
 	sessions_.erase(found);
@@ -324,7 +335,7 @@ uint64_t PgSQL_Thread::start_login_job(PgSQL_Session& session, Login_Lane lane, 
 }
 
 void PgSQL_Thread::wake_by(PgSQL_Session& session, int64_t deadline_us) {
-	deadlines_.push({deadline_us, session.id()});
+	deadlines_.set_earlier(session, deadline_us);
 }
 
 // A key has one listener, on one worker.
@@ -374,6 +385,7 @@ void PgSQL_Thread::on_accept(int fd, std::string peer_host, int peer_port,
 	peer.port = peer_port;
 	if (at.path.empty()) {
 		peer.local_host = local_address(fd, peer.local_port);
+		set_keepalive(fd, *context_.config);
 	}
 	auto session = std::make_unique<PgSQL_Session>(context_, id, fd, std::move(peer));
 	sessions_.emplace(id, std::move(session));

@@ -250,7 +250,7 @@ private:
 	uint32_t next_id_ = 100;
 	std::unordered_map<uint32_t, std::unique_ptr<PgSQL_Session>> sessions_;
 	std::vector<std::unique_ptr<PgSQL_Session>> ended_;
-	std::vector<std::pair<int64_t, uint32_t>> deadlines_;
+	Deadline_Heap<PgSQL_Session> deadlines_;
 	std::vector<Held> held_;
 	std::vector<Delivery> mail_;
 	struct Login {

@@ -172,20 +172,10 @@ void Rig::handle_mail() {
 }
 
 void Rig::run_deadlines() {
-	std::vector<uint32_t> due;
-	for (auto place = deadlines_.begin(); place != deadlines_.end();) {
-		if (place->first <= context_.now_us) {
-			due.push_back(place->second);
-			place = deadlines_.erase(place);
-		} else {
-			++place;
-		}
-	}
-	for (const uint32_t id : due) {
-		const auto found = sessions_.find(id);
-		if (found != sessions_.end()) {
-			found->second->on_deadline();
-		}
+	while (deadlines_.first_us() <= context_.now_us) {
+		PgSQL_Session& due = *deadlines_.first();
+		deadlines_.remove(due);
+		due.on_deadline();
 	}
 }
 
@@ -282,6 +272,7 @@ Server_Ptr Rig::server(int hostgroup, size_t index) const {
 void Rig::session_ended(PgSQL_Session& session) {
 	const auto found = sessions_.find(session.id());
 	REQUIRE(found != sessions_.end());
+	deadlines_.remove(session);
 	ended_.push_back(std::move(found->second));
 	sessions_.erase(found);
 }
@@ -303,7 +294,7 @@ void Rig::hold_until(std::unique_ptr<PgSQL_Connection> connection, Cancel_Ticket
 }
 
 void Rig::wake_by(PgSQL_Session& session, int64_t deadline_us) {
-	deadlines_.emplace_back(deadline_us, session.id());
+	deadlines_.set_earlier(session, deadline_us);
 }
 
 void Rig::report_server_failure(const PgSQL_SrvC& server) {
