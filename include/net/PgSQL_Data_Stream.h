@@ -63,6 +63,9 @@ public:
 	void close();
 	uint64_t bytes_received() const { return bytes_received_; }
 	uint64_t bytes_sent() const { return bytes_sent_; }
+	// Changes when the peer takes or sends anything, also out of the kernel's buffers, which hold
+	// megabytes. One system call.
+	uint64_t progress() const;
 	size_t memory_bytes() const { return sizeof(*this) + out_.capacity(); }
 
 private:

@@ -434,9 +434,9 @@ private:
 	int64_t last_activity_us_ = 0;
 	Deadline_Slot deadline_slot_;
 	int64_t transaction_since_us_ = 0; // when the open transaction began
-	// Since when the client alone has kept a server connection waiting, and the bytes it had moved.
+	// Since when the client alone has kept a server connection waiting, and its progress() then.
 	int64_t client_quiet_since_us_ = 0;
-	uint64_t client_quiet_bytes_ = 0;
+	uint64_t client_quiet_at_ = 0;
 
 	// Parameters: what the client asked for at startup and what it wants now.
 	Parameter_Set startup_parameters_;

@@ -10,6 +10,8 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -73,6 +75,14 @@ int PgSQL_Data_Stream::peek_byte() const {
 		return byte;
 	}
 	return peeked == 0 ? -2 : -1;
+}
+
+uint64_t PgSQL_Data_Stream::progress() const {
+	int queued = 0;
+	if (fd_ < 0 || ioctl(fd_, SIOCOUTQ, &queued) != 0) {
+		queued = 0;
+	}
+	return bytes_received_ + bytes_sent_ - static_cast<uint64_t>(queued);
 }
 
 bool PgSQL_Data_Stream::start_tls(Tls_Context_Ptr context) {

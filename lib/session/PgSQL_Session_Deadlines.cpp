@@ -254,9 +254,10 @@ bool PgSQL_Session::waits_for_client() const {
 // A client that keeps a server connection and does nothing is as idle as one in a transaction is.
 // True: it has ended the session.
 bool PgSQL_Session::check_stalled_client() {
-	const uint64_t moved = stream_.bytes_received() + stream_.bytes_sent();
-	if (!waits_for_client() || moved != client_quiet_bytes_) {
-		client_quiet_bytes_ = moved;
+	const bool waits = waits_for_client();
+	const uint64_t progress = waits ? stream_.progress() : client_quiet_at_;
+	if (!waits || progress != client_quiet_at_) {
+		client_quiet_at_ = progress;
 		client_quiet_since_us_ = worker_.now_us;
 		return false;
 	}
