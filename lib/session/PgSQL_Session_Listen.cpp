@@ -102,6 +102,8 @@ void PgSQL_Session::stop_listening() {
 	if (listen_ == nullptr) {
 		return;
 	}
+	// What was ordered and not answered yet is taken back as well.
+	listen_->channels.insert(listen_->found.begin(), listen_->found.end());
 	listen_->unlistens.assign(1, std::string());
 	apply_unlistens();
 	listen_.reset();

@@ -119,6 +119,40 @@ def test_transactions():
 		'drop table if exists d1')
 
 
+def test_transactions_of_every_spelling():
+	_compare(_queries('begin transaction', 'commit work', 'BEGIN WORK READ ONLY, ISOLATION LEVEL REPEATABLE READ',
+		'show transaction_isolation', 'show transaction_read_only', 'insert into base values (900, null)', 'end',
+		'begin not deferrable', 'abort', '/*c*/begin;', 'select 1', 'rollback work', 'begin;;', 'end transaction',
+		'begin', 'savepoint a', 'select 1/0', 'select 1', 'rollback work to savepoint a', 'select 1',
+		'release savepoint a', 'commit', 'begin', 'select 1/0', 'commit', 'begin', 'select 1/0', '', ';', 'end',
+		'select 1; begin; select 2', 'rollback', 'begin; select 1; commit; select 1/0', 'select 1',
+		'begin', 'set transaction isolation level serializable', 'show transaction_isolation', 'commit',
+		'show transaction_isolation', 'set transaction read only', 'show transaction_read_only',
+		'set session characteristics as transaction read only', 'show transaction_read_only',
+		'set session characteristics as transaction read write', 'savepoint b', 'release b', 'rollback to b',
+		"begin; set local work_mem = '5MB'; show work_mem; commit; show work_mem",
+		'begin', 'discard all', 'rollback', 'begin', 'discard plans', 'discard sequences', 'discard temp', 'commit',
+		'create table bt (i int)', 'insert into bt values (1); select 1/0; insert into bt values (2)',
+		'select * from bt', 'insert into bt values (3); commit; insert into bt values (4); select 1/0',
+		'select * from bt', 'drop table bt'), 'drop table if exists bt')
+	_compare([parse('begin') + describe() + sync(), 1, parse('begin') + bind() + describe('P') + execute() + sync(),
+		1, query('select 1'), 1, parse('commit') + bind() + describe('P') + execute() + sync(), 1,
+		parse('begin isolation level serializable') + bind() + execute() + parse('select 1') + bind() + execute() +
+		parse('end') + bind() + execute() + sync(), 1])
+
+
+def test_notifications_of_one_client():
+	_compare(_queries('listen n1', 'unlisten n1', 'listen n1; listen n2; unlisten n1', 'begin', 'listen n3',
+		'rollback', 'begin', 'listen n3', 'commit', 'select pg_listening_channels()', 'unlisten *',
+		'select pg_listening_channels()', 'unlisten nothing', 'begin', 'select 1/0', 'listen n4', 'rollback',
+		'listen "Mixed"; select pg_listening_channels()', 'unlisten "Mixed"', 'notify n1', "notify n1, ''",
+		"select pg_notify('', 'x')", "select pg_notify(repeat('x', 64), 'x')", "notify n1, 'p'", 'discard all',
+		'select pg_listening_channels()', 'listen'))
+	_compare([parse('listen e1') + describe() + sync(), 1,
+		parse('listen e1') + bind() + describe('P') + execute() + sync(), 1,
+		parse('unlisten e1') + bind() + execute() + parse('select 1') + bind() + execute() + sync(), 1])
+
+
 def test_write_then_read_everywhere():
 	_compare(_queries('create table d2 (i int primary key, t text)',
 		"insert into d2 values (1,'a'),(2,'b')", 'select * from d2 order by i',

@@ -307,6 +307,41 @@ def test_lost_listener_listens_again():
 		assert 'listens again' in PROXY.log()
 
 
+def test_listener_follows_the_writer():
+	with Cluster('stock', 1) as cluster:
+		with Proxy(cluster, workers=2, variables={'monitor_ping_interval': 200,
+				'monitor_read_only_interval': 100}) as proxy:
+			replica = cluster.replicas[0]
+			with proxy.session() as client:
+				client.sql('listen moved')
+				cluster.primary.kill9()
+				replica.promote()
+				eventually(lambda: (10, replica.port) in proxy.online(), 30, 'the new writer')
+
+				def hears():
+					replica.sql("notify moved, 'x'", 'app')
+					client.sql('select 1')
+					return client.notifications
+				eventually(hears, 30, 'notifications of the new writer')
+				equal(len(set(client.notifications)), len(client.notifications))
+
+
+def test_client_without_a_listener_keeps_its_connection():
+	# No login for another connection: the session listens by its own, and says so.
+	CLUSTER.primary.sql('create role lone login password $$lone$$ connection limit 1', 'app')
+	with Proxy(CLUSTER, servers=_servers(), workers=1, users=[{'username': 'lone',
+			'password': 'lone', 'default_hostgroup': 10}]) as proxy:
+		with proxy.session('lone', 'lone') as client:
+			client.sql('listen alone')
+			row = proxy.admin('select pin_reasons from stats_pgsql_processlist where user = $$lone$$'
+				.replace('$$', "'")).rows[0]
+			assert row[0], row
+			CLUSTER.primary.sql("notify alone, 'x'", 'app')
+			equal(heard(client, 1), [('alone', 'x')])
+			client.sql('unlisten alone')
+			silent(client)
+
+
 def test_client_that_does_not_read_is_closed():
 	with PROXY.session() as client, PROXY.session() as other:
 		client.sql('listen flood')

@@ -258,6 +258,21 @@ def test_parameter_follows_its_session_and_no_other():
 			equal(a.scalar(asked) or None, default or None, name + ': RESET ALL')
 
 
+def test_other_spellings_of_a_value_cost_nothing():
+	syncs = lambda: int(PROXY.global_stats()['Backend_parameter_sync'])  # noqa: E731
+	with PROXY.session() as plain, PROXY.session(datestyle='ISO', client_encoding='utf-8',
+			standard_conforming_strings='true') as spelled, PROXY.session(datestyle='iso, mdy',
+			client_encoding='UNICODE') as other:
+		for session in (plain, spelled, other):
+			session.sql('select 1')
+		before = syncs()
+		for _ in range(5):
+			for session in (plain, spelled, other):
+				session.sql('select 1')
+		equal(syncs(), before)
+		equal(spelled.scalar('show datestyle'), 'ISO, MDY')
+
+
 def test_set_transaction_is_not_kept():
 	with PROXY.session() as a, PROXY.session() as b:
 		for statement in ('set transaction isolation level serializable', 'set transaction read only',
