@@ -216,14 +216,14 @@ constexpr Sticky_Row kSticky[] = {
     {"DISCARD TEMP", 0, kStickyTempTable},
     {"DISCARD PLANS", 0, 0},
     {"DISCARD ALL", 0, ~0u},
-    {"PREPARE p AS SELECT nextval('s')", kStickyPrepare, 0},
+    {"PREPARE p AS SELECT nextval('s')", 0, 0}, // until it is executed
     {"DEALLOCATE ALL", 0, kStickyPrepare},
     {"DEALLOCATE p", 0, 0},
     {"SELECT setseed(0.1)", kStickySessionFunction, 0},
     {"LOAD 'x'", kStickyLoad, 0},
     {"RESET ALL", 0, 0}, // leaves role and session authorization
     {"DO $$ BEGIN END $$", 0, 0},
-    {"EXECUTE p", kStickySet, 0},
+    {"EXECUTE p", 0, 0}, // what it runs, see Prepared_Use_test.cpp
     {"UPDATE pg_settings SET setting = '1'", kStickySet, 0},
     {"UPDATE pg_catalog.pg_settings SET setting = '1'", kStickySet, 0},
     {"SELECT * FROM pg_settings", 0, 0},
