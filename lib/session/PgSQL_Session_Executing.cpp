@@ -60,7 +60,9 @@ void PgSQL_Session::tell_superuser() {
 bool PgSQL_Session::append_parameter_sync(std::string& out) {
 	Backend_State& state = backend_->backend_state;
 	const bool doubtful = state.changed_by != 0 && state.changed_by != id_;
-	const bool differs = !state.matches(wanted_);
+	// Inside a transaction both are equal but for SET LOCAL, which is not in wanted_: a comparison
+	// with the value that the server reports would take it back.
+	const bool differs = transaction_status_ == 'I' && !state.matches(wanted_);
 	if (!doubtful && !differs && !request_.statement->asks_channels) {
 		return false;
 	}
