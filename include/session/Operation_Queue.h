@@ -79,8 +79,6 @@ public:
 			visit(items_[i]);
 		}
 	}
-	// Nothing of this request has been answered or skipped yet.
-	bool untouched() const { return !popped_; }
 
 	// The reference is valid until the next push or pop.
 	Operation& push(Operation operation) {
@@ -106,7 +104,6 @@ public:
 		if (gone.unnamed_id == last_unnamed_) {
 			last_unnamed_ = 0;
 		}
-		popped_ = true;
 		++head_;
 		if (head_ >= kCompactAt && head_ * 2 >= items_.size()) {
 			items_.erase(items_.begin(), items_.begin() + static_cast<std::ptrdiff_t>(head_));
@@ -138,7 +135,6 @@ public:
 			items_.shrink_to_fit();
 		}
 		head_ = 0;
-		popped_ = false;
 		last_unnamed_ = 0;
 		if (shared_count_ != 0) {
 			shared_parses_.clear();
@@ -152,7 +148,6 @@ private:
 
 	std::vector<Operation> items_;
 	size_t head_ = 0;
-	bool popped_ = false;
 	uint64_t last_unnamed_ = 0;
 	std::unordered_map<uint64_t, uint32_t> shared_parses_;
 	size_t shared_count_ = 0;

@@ -331,6 +331,7 @@ private:
 	Message_Fate on_operation_reply(char type, std::span<const uint8_t> body);
 	Message_Fate on_command_complete(std::span<const uint8_t> body);
 	Message_Fate on_error(std::span<const uint8_t> body);
+	std::string error_with_client_name(std::span<const uint8_t> body) const;
 	Message_Fate on_ready(std::span<const uint8_t> body);
 	Message_Fate on_copy_in();
 	void on_parse_complete(Operation& operation);
@@ -403,6 +404,7 @@ private:
 	void rewind_request();
 	void retry_elsewhere(Route_Reason reason);
 	void on_backend_lost(std::string_view what);
+	void end_by_server(std::string_view error_body);
 	void on_idle_backend_lost();
 	void finish_hidden_sync();
 	void restart_request();

@@ -6,6 +6,7 @@
 #include "session/Session_Limits.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace proxy {
 
@@ -325,7 +326,10 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 		}
 		const Prepared_Statement_Ptr known = ensure_statement(existing->second, out);
 		append_parse(out, known->name, view.sql, view.parameter_types);
-		queue({.kind = Operation_Kind::parse, .duplicate_name = true, .client_name = name});
+		queue({.kind = Operation_Kind::parse,
+		       .duplicate_name = true,
+		       .statement = known,
+		       .client_name = name});
 		return true;
 	}
 	const Prepared_Statement_Ptr statement = learn_statement(view);
@@ -352,6 +356,9 @@ void PgSQL_Session::translate_query(const Frame& frame, std::string_view raw, st
 		align_names(change->resolved->statement, out);
 		note_execution(change->resolved->statement);
 		operation.change = std::move(change);
+		operation.closes_unnamed = true;
+		operation.before = std::exchange(unnamed_, nullptr);
+		operation.unnamed_before = std::exchange(unnamed_id_, 0);
 	}
 	request_.sync_sent = true;
 	queue(std::move(operation));

@@ -237,28 +237,47 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 }
 
 namespace {
-// The ErrorResponse with its position counted in the client's own text: the server counted the SQL
-// in front of it as well.
-std::string with_earlier_position(std::span<const uint8_t> body, size_t prefix) {
+// The ErrorResponse with fields changed: `change` gets each with its letter in front.
+template <typename Change>
+std::string with_fields(std::span<const uint8_t> body, const Change& change) {
 	std::string out;
 	Message_Writer message(out, 'E');
-	const std::string_view text(reinterpret_cast<const char*>(body.data()), body.size());
+	const std::string_view text = as_text(body);
 	for (size_t at = 0; at < text.size() && text[at] != 0;) {
 		const size_t end = std::min(text.find('\0', at), text.size());
 		std::string field(text.substr(at, end - at));
-		if (field[0] == 'P') {
-			size_t position = 0;
-			std::from_chars(field.data() + 1, field.data() + field.size(), position);
-			if (position > prefix) {
-				field = "P" + std::to_string(position - prefix);
-			}
-		}
+		change(field);
 		append_cstring(out, field);
 		at = end + 1;
 	}
 	out.push_back('\0');
 	message.finish();
 	return out;
+}
+
+// With its position counted in the client's own text: the server counted the SQL in front of it as
+// well.
+std::string with_earlier_position(std::span<const uint8_t> body, size_t prefix) {
+	return with_fields(body, [prefix](std::string& field) {
+		size_t position = 0;
+		if (field[0] == 'P') {
+			std::from_chars(field.data() + 1, field.data() + field.size(), position);
+		}
+		if (position > prefix) {
+			field = "P" + std::to_string(position - prefix);
+		}
+	});
+}
+
+// With the client's name of the statement in the place of the servers' one.
+std::string with_client_name(std::span<const uint8_t> body, const std::string& server_name,
+                             const std::string& name) {
+	return with_fields(body, [&server_name, &name](std::string& field) {
+		const size_t at = field.find('"' + server_name + '"');
+		if (field[0] == 'M' && at != std::string::npos) {
+			field.replace(at + 1, server_name.size(), name);
+		}
+	});
 }
 } // namespace
 
@@ -268,6 +287,28 @@ bool PgSQL_Session::retriable_on_writer(std::string_view sqlstate) const {
 	static constexpr std::array<std::string_view, 8> kStates = {"25006", "0A000", "55000", "40001",
 	                                                            "40P01", "57P01", "57P02", "57P03"};
 	return std::find(kStates.begin(), kStates.end(), sqlstate) != kStates.end();
+}
+
+// The message when it names the statement that the front operation is about; empty: it does not.
+std::string PgSQL_Session::error_with_client_name(std::span<const uint8_t> body) const {
+	if (!request_.has_operation() ||
+	    as_text(body).find(kStatementPrefix) == std::string_view::npos) {
+		return {};
+	}
+	const Operation& operation = request_.operations.front();
+	if (operation.hidden || operation.statement == nullptr || operation.statement->by_sql) {
+		return {};
+	}
+	const std::string& server_name = operation.statement->name;
+	if (operation.duplicate_name) {
+		return with_client_name(body, server_name, operation.client_name);
+	}
+	for (const auto& [name, statement] : statements_) {
+		if (statement == operation.statement) {
+			return with_client_name(body, server_name, name);
+		}
+	}
+	return {};
 }
 
 Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
@@ -306,9 +347,7 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 	if (timed_out) {
 		worker_.counters.add(Counter::PolarDB_Wait_Error_Timeout);
 	}
-	const bool duplicate =
-	    request_.has_operation() && request_.front().duplicate_name && fields.sqlstate == "42P05";
-	const std::string client_name = duplicate ? request_.front().client_name : std::string();
+	const std::string renamed = error_with_client_name(body);
 	const bool heals = note_lost_statement(fields);
 	forget_skipped();
 	if (request_.plan.to_reader && !request_.result_started && !request_.canceled &&
@@ -332,11 +371,8 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		emit_copy(out);
 		return Message_Fate::hide;
 	}
-	if (duplicate) {
-		std::string out;
-		append_error_response(
-		    out, make_error("42P05", "prepared statement \"" + client_name + "\" already exists"));
-		emit_copy(out);
+	if (!renamed.empty()) {
+		emit_copy(renamed);
 		return Message_Fate::hide;
 	}
 	if (request_.prefix_bytes > 0 && !hidden_operation) {
@@ -355,8 +391,7 @@ void PgSQL_Session::forget_skipped() {
 		if (operation.kind == Operation_Kind::sync) {
 			break;
 		}
-		if (operation.kind == Operation_Kind::query && request_.operations.size() == 1 &&
-		    request_.operations.untouched()) {
+		if (operation.kind == Operation_Kind::query && skipped.empty()) {
 			break; // the Query itself failed: its ReadyForQuery follows
 		}
 		if (operation.kind == Operation_Kind::query) {

@@ -63,6 +63,18 @@ void PgSQL_Session::retry_elsewhere(Route_Reason reason) {
 	restart_request();
 }
 
+// The server's own last word is the client's, whose messages it cannot tell apart any more.
+void PgSQL_Session::end_by_server(std::string_view error_body) {
+	discard_backend();
+	flush_pieces();
+	std::string out;
+	Message_Writer message(out, 'E');
+	out.append(error_body);
+	message.finish();
+	stream_.send(out);
+	end(Session_End::protocol_violation);
+}
+
 void PgSQL_Session::on_backend_lost(std::string_view what) {
 	if (backend_ == nullptr) {
 		return;
@@ -85,6 +97,11 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 		parse(std::span<const uint8_t>(reinterpret_cast<const uint8_t*>(body.data()), body.size()),
 		      fields);
 		error = make_error(fields.sqlstate, std::string(fields.message));
+		if (fields.sqlstate == "08P01") {
+			// Not the server's fault: the client has sent what must not be (a Query within COPY).
+			end_by_server(body);
+			return;
+		}
 	}
 	error.detail = "server " + server.hostname + ":" + std::to_string(server.port) +
 	               " (hostgroup " + std::to_string(server.hostgroup_id) + ")";

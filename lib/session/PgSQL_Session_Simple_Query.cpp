@@ -18,6 +18,8 @@ void PgSQL_Session::begin_simple(const Frame& frame) {
 		fatal(make_error("08P01", "invalid Query message"), Session_End::protocol_violation);
 		return;
 	}
+	unnamed_.reset(); // as the server drops it
+	unnamed_id_ = 0;
 	request_.analysis = analyse_query(query.sql);
 	request_.statement = &request_.analysis->statement;
 	if (poisoned_) {
