@@ -9,7 +9,8 @@ namespace proxy {
 // `text` with what its part `use` (verb execute) runs: routing, pins and parameters by the body.
 void add_executed(Statement_Class& text, const Prepared_Use& use, const Statement_Class& body);
 
-// The statement runs code of which nothing is known: it may name any prepared statement.
-bool runs_unknown_code(const Statement_Class& statement);
+// The statement may see any prepared statement: it lists them, or runs code of which nothing is
+// known.
+bool meets_all_names(const Statement_Class& statement);
 
 } // namespace proxy

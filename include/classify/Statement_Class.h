@@ -143,6 +143,7 @@ struct Statement_Class {
 	bool controls_transaction = false;
 	// Calls a procedure, or a function of which nothing is known: it may SET what it likes.
 	bool calls_unknown = false;
+	bool lists_prepared = false; // reads pg_prepared_statements
 	// Sends notifications by itself: NOTIFY, pg_notify().
 	bool notifies = false;
 	// Asks for the channels that the session listens to.

@@ -234,6 +234,7 @@ private:
 	bool translate_extended(size_t from, size_t to, std::string& out);
 	bool translate_frame(const Frame& frame, std::string_view raw, std::string& out);
 	bool refused_in_failed_transaction(Statement_Kind kind) const;
+	bool is_described_next(const Frame& frame, std::string_view name) const;
 	bool translate_parse(const Frame& frame, std::string& out);
 	bool translate_bind(const Frame& frame, std::string& out);
 	bool translate_describe(const Frame& frame, std::string& out);

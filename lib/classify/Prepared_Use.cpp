@@ -38,6 +38,7 @@ void add_effects(Statement_Class& text, const Prepared_Use& use, const Statement
 	text.may_write = text.may_write || body.may_write || use.may_write;
 	text.transaction_time = text.transaction_time || body.transaction_time;
 	text.calls_unknown = text.calls_unknown || body.calls_unknown;
+	text.lists_prepared = text.lists_prepared || body.lists_prepared;
 	text.notifies = text.notifies || body.notifies;
 	text.asks_channels = text.asks_channels || body.asks_channels;
 	text.sticky |= body.sticky;
@@ -75,9 +76,10 @@ void add_executed(Statement_Class& text, const Prepared_Use& use, const Statemen
 	}
 }
 
-bool runs_unknown_code(const Statement_Class& statement) {
-	return statement.calls_unknown || statement.kind == Statement_Kind::unknown ||
-	       statement.kind == Statement_Kind::call || statement.kind == Statement_Kind::do_block;
+bool meets_all_names(const Statement_Class& statement) {
+	return statement.calls_unknown || statement.lists_prepared ||
+	       statement.kind == Statement_Kind::unknown || statement.kind == Statement_Kind::call ||
+	       statement.kind == Statement_Kind::do_block;
 }
 
 } // namespace proxy

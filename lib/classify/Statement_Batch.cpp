@@ -32,6 +32,7 @@ void note_kind(Statement_Class& batch, Statement_Kind kind) {
 void merge_into(Statement_Class& batch, Statement_Class&& part) {
 	batch.may_write = batch.may_write || part.may_write;
 	batch.calls_unknown = batch.calls_unknown || part.calls_unknown;
+	batch.lists_prepared = batch.lists_prepared || part.lists_prepared;
 	batch.transaction_time = batch.transaction_time || part.transaction_time;
 	batch.explain_analyze = batch.explain_analyze || part.explain_analyze;
 	batch.returns_rows = batch.returns_rows || part.returns_rows;

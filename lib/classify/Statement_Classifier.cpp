@@ -72,6 +72,7 @@ public:
 		result_.asks_channels = facts_.asks_channels;
 		result_.functions = std::move(facts_.functions);
 		result_.relations = std::move(facts_.relations);
+		result_.lists_prepared = names_relation("pg_prepared_statements");
 		dispatch();
 		// Two functions of one statement may do both, in an order that is not known.
 		result_.sticky_ends &= ~result_.sticky;
@@ -82,6 +83,7 @@ private:
 	void dispatch();
 	void dispatch_session();
 	void on_select();
+	bool names_relation(std::string_view name) const;
 	void on_change(Statement_Kind kind, uint32_t returning_field);
 	void on_transaction();
 	void on_explain();
@@ -157,13 +159,20 @@ void Classifier::on_select() {
 	}
 }
 
+// The statement names this relation of the system catalog.
+bool Classifier::names_relation(std::string_view name) const {
+	const auto& relations = result_.relations;
+	return std::any_of(relations.begin(), relations.end(), [name](const std::string& relation) {
+		constexpr std::string_view kSchema = "pg_catalog.";
+		const std::string_view text = relation;
+		return text == name || (text.starts_with(kSchema) && text.substr(kSchema.size()) == name);
+	});
+}
+
 void Classifier::on_change(Statement_Kind kind, uint32_t returning_field) {
 	plain(kind, true);
 	result_.returns_rows = returning_field != 0 && !field_bytes(message_, returning_field).empty();
-	const auto& tables = result_.relations;
-	const bool settings = std::any_of(tables.begin(), tables.end(), [](const std::string& name) {
-		return name == "pg_settings" || name == "pg_catalog.pg_settings";
-	});
+	const bool settings = names_relation("pg_settings");
 	// An UPDATE of pg_settings is a SET.
 	if (facts_.set_configs > 0 || (settings && kind == Statement_Kind::update)) {
 		result_.sticky |= kStickySet;
@@ -326,6 +335,7 @@ void Classifier::on_prepare() {
 	result_.name = text(1);
 	result_.sticky = result_.sticky_ends = result_.sticky_may_end = kStickyNone;
 	result_.transaction_time = result_.calls_unknown = result_.notifies = false;
+	result_.lists_prepared = false;
 	const std::string_view body = field_bytes(message_, 3);
 	Prepared_Use use{.verb = Prepared_Verb::prepare, .name = result_.name};
 	use.body =

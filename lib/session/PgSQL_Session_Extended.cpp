@@ -298,6 +298,18 @@ bool PgSQL_Session::refused_in_failed_transaction(Statement_Kind kind) const {
 	       kind != Statement_Kind::prepare_transaction;
 }
 
+// The message behind this one asks for the columns of statement `name`: how drivers prepare.
+bool PgSQL_Session::is_described_next(const Frame& frame, std::string_view name) const {
+	const auto* end = reinterpret_cast<const uint8_t*>(in_.data()) + request_end_;
+	const uint8_t* at = frame.body.data() + frame.body.size();
+	Frame next;
+	Describe_View describe;
+	return next_frame({at, static_cast<size_t>(end - at)}, kMaxFrameLength, next) ==
+	           Frame_Status::complete &&
+	       next.type == 'D' && parse(next.body, describe) &&
+	       describe.kind == Target_Kind::statement && describe.name == name;
+}
+
 bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	Parse_View view;
 	if (!parse(frame.body, view)) {
@@ -334,6 +346,12 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	}
 	const Prepared_Statement_Ptr statement = learn_statement(view);
 	align_for(*statement, out);
+	if (is_described_next(frame, name) && !request_.operations.parses(statement->id) &&
+	    backend_->backend_state.statements.contains(statement->id)) {
+		// What the driver learns now it keeps: from the catalog of now, as a server would tell it,
+		// and not from a plan of before the table changed.
+		backend_->backend_state.doubt_statement(statement->id);
+	}
 	const bool held = backend_->backend_state.statements.contains(statement->id) ||
 	                  request_.operations.parses(statement->id);
 	if (held && !refused_in_failed_transaction(statement->analysis->statement.kind)) {

@@ -232,7 +232,7 @@ void PgSQL_Session::align_names(const Statement_Class& statement, std::string& o
 			align_name(use.name, dropped ? Name_Need::placeholder : Name_Need::itself, out);
 		}
 	}
-	if (runs_unknown_code(statement)) {
+	if (meets_all_names(statement)) {
 		align_all_names(out);
 	}
 	if (!statement.prepared.empty()) {
@@ -322,8 +322,8 @@ void PgSQL_Session::close_name(const std::string& name, std::string& out) {
 	backend_->backend_state.names.erase(name);
 }
 
-// Code that nobody has looked into is about to run: it meets all of the client's names, and nobody
-// else's.
+// A list of the names, or code that nobody has looked into, is about to run: it meets all of the
+// client's names, and nobody else's.
 void PgSQL_Session::align_all_names(std::string& out) {
 	Backend_State& held = backend_->backend_state;
 	std::vector<std::string> foreign;
@@ -378,7 +378,7 @@ void PgSQL_Session::use_prepared(Operation& operation, std::string& out) {
 	const Statement_Analysis_Ptr analysis = resolve_prepared(operation.statement->analysis);
 	const Statement_Class& statement = analysis->statement;
 	note_execution(statement);
-	if (!operation.statement->by_sql || runs_unknown_code(statement)) {
+	if (!operation.statement->by_sql || meets_all_names(statement)) {
 		align_names(statement, out);
 	}
 	if (statement.prepared.empty()) {

@@ -1,6 +1,7 @@
 """A psycopg 3 program, sync, async and in pipeline mode: everything goes to stdout."""
 import asyncio
 import datetime
+import logging
 import uuid
 
 import psycopg
@@ -9,6 +10,9 @@ from psycopg.rows import dict_row
 from psycopg.types.json import Jsonb
 
 out = print
+# The driver warns of the rest of a broken pipeline or not, as the answers happen to arrive: at the
+# server alone too.
+logging.getLogger('psycopg').setLevel(logging.ERROR)
 
 
 def statements(conn):
