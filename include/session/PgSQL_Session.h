@@ -233,6 +233,7 @@ private:
 	void classify_extended(size_t from, size_t to);
 	bool translate_extended(size_t from, size_t to, std::string& out);
 	bool translate_frame(const Frame& frame, std::string_view raw, std::string& out);
+	bool refuse_frame(const Frame& frame, std::string_view raw, std::string& out);
 	bool refused_in_failed_transaction(Statement_Kind kind) const;
 	bool is_described_next(const Frame& frame, std::string_view name) const;
 	bool translate_parse(const Frame& frame, std::string& out);
@@ -332,6 +333,7 @@ private:
 	Message_Fate on_operation_reply(char type, std::span<const uint8_t> body);
 	Message_Fate on_command_complete(std::span<const uint8_t> body);
 	Message_Fate on_error(std::span<const uint8_t> body);
+	Message_Fate on_notice(std::span<const uint8_t> body);
 	std::string error_with_client_name(std::span<const uint8_t> body) const;
 	Message_Fate on_ready(std::span<const uint8_t> body);
 	Message_Fate on_copy_in();

@@ -66,6 +66,7 @@ struct Session_Request : Request_Progress {
 	Statement_Hints hints;
 	std::string rewritten;     // simple: after a rule's replace_pattern; empty: as it came
 	std::string hidden_error;  // ErrorResponse body of a hidden statement
+	std::string early_notices; // of the client's own text, behind a wait: due when it has ended
 	std::string fatal_error;   // body of a FATAL ErrorResponse: the connection closes next
 	std::string pending_local; // types of local answers due behind the current message: '1', '3'
 	Operation_Queue operations;
@@ -85,6 +86,7 @@ struct Session_Request : Request_Progress {
 		}
 		rewritten.clear();
 		hidden_error.clear();
+		early_notices.clear();
 		fatal_error.clear();
 		pending_local.clear();
 		operations.clear();

@@ -219,16 +219,44 @@ std::string_view PgSQL_Session::batch_text() const {
 
 bool PgSQL_Session::translate_extended(size_t from, size_t to, std::string& out) {
 	char bad = 0;
-	const bool whole = for_each_frame(std::string_view(in_).substr(from, to - from),
-	                                  [&](const Frame& frame, std::string_view raw) {
-		                                  bad = frame.type;
-		                                  return translate_frame(frame, raw, out);
-	                                  });
+	const bool whole =
+	    for_each_frame(std::string_view(in_).substr(from, to - from),
+	                   [&](const Frame& frame, std::string_view raw) {
+		                   bad = frame.type;
+		                   return translate_frame(frame, raw, out) || refuse_frame(frame, raw, out);
+	                   });
 	if (!whole) {
 		fatal(make_error("08P01", std::string("invalid message of type ") + bad),
 		      Session_End::protocol_violation);
 	}
 	return whole;
+}
+
+// A message that is whole but not well formed is the server's to refuse, in its turn and without
+// ending the session. One that may name a statement goes without its body: by bytes that we do not
+// understand the server might find another client's statement.
+bool PgSQL_Session::refuse_frame(const Frame& frame, std::string_view raw, std::string& out) {
+	switch (frame.type) {
+	case 'D':
+	case 'C':
+		if (!frame.body.empty() && frame.body.front() != 'S') {
+			out.append(raw);
+			queue({.kind = Operation_Kind::execute});
+			return true;
+		}
+		[[fallthrough]];
+	case 'P':
+	case 'B':
+		Message_Writer(out, frame.type).finish();
+		queue({.kind = Operation_Kind::execute});
+		return true;
+	case 'E':
+		out.append(raw);
+		queue({.kind = Operation_Kind::execute});
+		return true;
+	default:
+		return false;
+	}
 }
 
 // Appends what the server gets for one message and queues its answer. False: malformed.

@@ -21,6 +21,56 @@ constexpr char kReadyFailed[] = {'Z', 0, 0, 0, 5, 'E'};
 std::string_view as_text(std::span<const uint8_t> body) {
 	return {reinterpret_cast<const char*>(body.data()), body.size()};
 }
+
+// An ErrorResponse or NoticeResponse with fields changed: `change` gets each with its letter in
+// front.
+template <typename Change>
+std::string with_fields(char type, std::span<const uint8_t> body, const Change& change) {
+	std::string out;
+	Message_Writer message(out, type);
+	const std::string_view text = as_text(body);
+	for (size_t at = 0; at < text.size() && text[at] != 0;) {
+		const size_t end = std::min(text.find('\0', at), text.size());
+		std::string field(text.substr(at, end - at));
+		change(field);
+		append_cstring(out, field);
+		at = end + 1;
+	}
+	out.push_back('\0');
+	message.finish();
+	return out;
+}
+
+// With its position counted in the client's own text: the server counted the SQL in front of it as
+// well.
+std::string with_earlier_position(char type, std::span<const uint8_t> body, size_t prefix) {
+	return with_fields(type, body, [prefix](std::string& field) {
+		size_t position = 0;
+		if (field[0] == 'P') {
+			std::from_chars(field.data() + 1, field.data() + field.size(), position);
+		}
+		if (position > prefix) {
+			field = "P" + std::to_string(position - prefix);
+		}
+	});
+}
+
+// With the client's name of the statement in the place of the servers' one.
+std::string with_client_name(std::span<const uint8_t> body, const std::string& server_name,
+                             const std::string& name) {
+	return with_fields('E', body, [&server_name, &name](std::string& field) {
+		const size_t at = field.find('"' + server_name + '"');
+		if (field[0] == 'M' && at != std::string::npos) {
+			field.replace(at + 1, server_name.size(), name);
+		}
+	});
+}
+
+// Said by the server's scanner, for the whole text before any of it runs: a name that is cut, a
+// backslash in a plain string.
+bool is_of_scanner(std::string_view sqlstate) {
+	return sqlstate == "42622" || sqlstate == "22P06";
+}
 } // namespace
 
 bool PgSQL_Session::emit(const char* bytes, size_t length) {
@@ -93,13 +143,7 @@ Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body)
 	case 'G':
 		return on_copy_in();
 	case 'N':
-		// A notice of a hidden SET is nobody's business; a wait's best-effort warning is the
-		// client's.
-		if (request_.hidden_commands > 0 || request_.retry_on_writer || request_.run_again ||
-		    (request_.has_operation() && request_.front().hidden)) {
-			return Message_Fate::hide;
-		}
-		return Message_Fate::forward;
+		return on_notice(body);
 	case '1':
 	case '2':
 	case '3':
@@ -112,6 +156,27 @@ Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body)
 	default:
 		return request_.answer_dropped() ? Message_Fate::hide : Message_Fate::forward;
 	}
+}
+
+// A notice of a hidden SET is nobody's business; a wait's best-effort warning is the client's.
+Message_Fate PgSQL_Session::on_notice(std::span<const uint8_t> body) {
+	if (request_.retry_on_writer || request_.run_again ||
+	    (request_.has_operation() && request_.front().hidden)) {
+		return Message_Fate::hide;
+	}
+	if (request_.hidden_commands == 0 && request_.prefix_bytes == 0) {
+		return Message_Fate::forward;
+	}
+	Error_Fields fields;
+	parse(body, fields);
+	const std::string notice = with_earlier_position('N', body, request_.prefix_bytes);
+	if (request_.hidden_commands == 0) {
+		emit_copy(notice);
+	} else if (is_of_scanner(fields.sqlstate)) {
+		// Kept until the wait in front has ended: till then the read may move to another server.
+		request_.early_notices += notice;
+	}
+	return Message_Fate::hide;
 }
 
 // Inside the hidden parameter batch.
@@ -205,7 +270,9 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 		return Message_Fate::hide;
 	}
 	if (request_.hidden_commands > 0) {
-		--request_.hidden_commands;
+		if (--request_.hidden_commands == 0 && !request_.early_notices.empty()) {
+			emit(request_.early_notices.data(), request_.early_notices.size());
+		}
 		return Message_Fate::hide;
 	}
 	if (request_.answer_dropped()) {
@@ -235,51 +302,6 @@ Message_Fate PgSQL_Session::on_command_complete(std::span<const uint8_t> body) {
 	}
 	return Message_Fate::forward;
 }
-
-namespace {
-// The ErrorResponse with fields changed: `change` gets each with its letter in front.
-template <typename Change>
-std::string with_fields(std::span<const uint8_t> body, const Change& change) {
-	std::string out;
-	Message_Writer message(out, 'E');
-	const std::string_view text = as_text(body);
-	for (size_t at = 0; at < text.size() && text[at] != 0;) {
-		const size_t end = std::min(text.find('\0', at), text.size());
-		std::string field(text.substr(at, end - at));
-		change(field);
-		append_cstring(out, field);
-		at = end + 1;
-	}
-	out.push_back('\0');
-	message.finish();
-	return out;
-}
-
-// With its position counted in the client's own text: the server counted the SQL in front of it as
-// well.
-std::string with_earlier_position(std::span<const uint8_t> body, size_t prefix) {
-	return with_fields(body, [prefix](std::string& field) {
-		size_t position = 0;
-		if (field[0] == 'P') {
-			std::from_chars(field.data() + 1, field.data() + field.size(), position);
-		}
-		if (position > prefix) {
-			field = "P" + std::to_string(position - prefix);
-		}
-	});
-}
-
-// With the client's name of the statement in the place of the servers' one.
-std::string with_client_name(std::span<const uint8_t> body, const std::string& server_name,
-                             const std::string& name) {
-	return with_fields(body, [&server_name, &name](std::string& field) {
-		const size_t at = field.find('"' + server_name + '"');
-		if (field[0] == 'M' && at != std::string::npos) {
-			field.replace(at + 1, server_name.size(), name);
-		}
-	});
-}
-} // namespace
 
 // SQLSTATEs with which a replica refuses what the primary can do: a misjudged read (25006, 0A000 of
 // an unlogged table, 55000), a conflict with recovery (40001), a server going down (57P0x).
@@ -363,6 +385,9 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		pieces_.clear();
 		return Message_Fate::hide;
 	}
+	if (request_.hidden_commands > 0 && !request_.early_notices.empty()) {
+		emit_copy(request_.early_notices);
+	}
 	request_.hidden_commands = 0;
 	if (request_.timed_out && fields.sqlstate == "57014") {
 		// The server only knows that it was cancelled, and would call it the user's request.
@@ -376,7 +401,7 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		return Message_Fate::hide;
 	}
 	if (request_.prefix_bytes > 0 && !hidden_operation) {
-		emit_copy(with_earlier_position(body, request_.prefix_bytes));
+		emit_copy(with_earlier_position('E', body, request_.prefix_bytes));
 		return Message_Fate::hide;
 	}
 	return Message_Fate::forward;

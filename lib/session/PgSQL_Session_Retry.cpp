@@ -30,6 +30,7 @@ void PgSQL_Session::rewind_request() {
 	request_.hidden_commands = 0;
 	request_.hidden_failed = false;
 	request_.hidden_error.clear();
+	request_.early_notices.clear();
 	request_.fatal_error.clear();
 	request_.syncing = false;
 	request_.sync_sent = false;

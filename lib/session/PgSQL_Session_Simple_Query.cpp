@@ -7,6 +7,13 @@
 
 namespace proxy {
 
+namespace {
+const Statement_Analysis_Ptr& unknown_analysis() {
+	static const Statement_Analysis_Ptr unknown = std::make_shared<Statement_Analysis>();
+	return unknown;
+}
+} // namespace
+
 void PgSQL_Session::begin_simple(const Frame& frame) {
 	request_.clear();
 	request_.kind = Request_Kind::simple;
@@ -14,13 +21,14 @@ void PgSQL_Session::begin_simple(const Frame& frame) {
 	request_end_ = in_begin_ + frame.size;
 	worker_.counters.add(Counter::Questions);
 	Query_View query;
-	if (!parse(frame.body, query)) {
-		fatal(make_error("08P01", "invalid Query message"), Session_End::protocol_violation);
-		return;
+	if (parse(frame.body, query)) {
+		unnamed_.reset(); // as the server drops it
+		unnamed_id_ = 0;
+		request_.analysis = analyse_query(query.sql);
+	} else {
+		// Whole but not well formed: the server refuses it, and its transaction fails as it should.
+		request_.analysis = unknown_analysis();
 	}
-	unnamed_.reset(); // as the server drops it
-	unnamed_id_ = 0;
-	request_.analysis = analyse_query(query.sql);
 	request_.statement = &request_.analysis->statement;
 	if (poisoned_) {
 		answer_poisoned(request_.statement->kind);
@@ -35,7 +43,7 @@ void PgSQL_Session::begin_simple(const Frame& frame) {
 
 void PgSQL_Session::begin_function_call(const Frame& frame) {
 	// The fast path calls any function by number: nothing is known of it, so the writer.
-	static const Statement_Analysis_Ptr unknown = std::make_shared<Statement_Analysis>();
+	const Statement_Analysis_Ptr& unknown = unknown_analysis();
 	request_.clear();
 	request_.kind = Request_Kind::function_call;
 	request_.started_us = worker_.now_us;

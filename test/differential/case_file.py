@@ -9,7 +9,7 @@ from cluster import wire
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'cases')
 STACKS = ('one', 'two', 'split')
-_DIRECTIVES = ('case', 'bank', 'setup', 'cleanup', 'needs', 'client', 'login', 'differs', 'server',
+_DIRECTIVES = ('case', 'bank', 'setup', 'cleanup', 'needs', 'only', 'client', 'login', 'differs', 'server',
 	'proxy', 'mask')
 _STEP = re.compile(r'^([a-d]?)(->|-|>>|>|<)(?:\s(.*))?$', re.S)
 _MESSAGE = re.compile(r'^([A-Za-z]+)(?:\(([^)]*)\))?(?: (.*))?$', re.S)
@@ -49,6 +49,7 @@ class Case:
 		self.masks = []
 		self.clients = {}
 		self.backends = 1
+		self.only = STACKS
 		self.shows_login = False
 		self.differences = []
 		self.steps = []
@@ -58,7 +59,7 @@ class Case:
 		return '%s_%s' % (self.theme, re.sub(r'[^A-Za-z0-9]+', '_', self.name).strip('_'))
 
 	def runs_on(self, stack, backends):
-		return self.backends <= backends or stack == 'split'
+		return stack in self.only and (self.backends <= backends or stack == 'split')
 
 
 def _expand(text):
@@ -183,6 +184,8 @@ def _directive(case, word, text):
 		getattr(case, word).append(text)
 	elif word == 'needs':
 		case.backends = int(text)
+	elif word == 'only':
+		case.only = tuple(text.split())
 	elif word == 'mask':
 		case.masks.append(re.compile(text))
 	elif word == 'login':
