@@ -329,6 +329,9 @@ private:
 	bool flush_pieces();
 	void emit_pending_local();
 	bool retriable_on_writer(std::string_view sqlstate) const;
+	Message_Fate on_parameter_status(std::span<const uint8_t> body);
+	bool tell_startup_value(const std::string& name, const std::string& before,
+	                        const std::string& now);
 	Message_Fate on_hidden_cycle(char type, std::span<const uint8_t> body);
 	Message_Fate on_operation_reply(char type, std::span<const uint8_t> body);
 	Message_Fate on_command_complete(std::span<const uint8_t> body);

@@ -41,6 +41,7 @@ struct Request_Progress {
 	bool open = false;           // extended: ended with Flush, more messages may follow
 	bool result_started = false; // bytes of the answer went to the client
 	bool error_seen = false;
+	bool resets = false;          // has led parameters back to what they were at startup
 	bool replaying = false;       // translated a second time: names it made known are its own
 	bool run_again = false;       // drop the answer up to ReadyForQuery, then run again here
 	bool retry_on_writer = false; // drop the answer up to ReadyForQuery, then run again

@@ -266,6 +266,7 @@ bool PgSQL_Session::finish_login() {
 			const auto told = reported.find(to_lower(name));
 			if (told != reported.end()) {
 				value = told->second;
+				startup_parameters_.set(to_lower(name), value); // as the server spells it
 				append_parameter_status(out, name, value);
 				continue;
 			}
@@ -279,6 +280,7 @@ bool PgSQL_Session::finish_login() {
 		}
 		append_parameter_status(out, name, value);
 	}
+	wanted_ = startup_parameters_;
 	standard_conforming_strings_ =
 	    normalised_value("standard_conforming_strings",
 	                     parameters["standard_conforming_strings"]) != "off";

@@ -1,10 +1,13 @@
 // The startup parameters of a login, checked as a server does it: by a server. What it took before
 // is remembered, so that hardly any login asks.
 #include "backend/Startup_Probe.h"
+#include "config/Config_Words.h"
+#include "protocol/PgSQL_Protocol.h"
 #include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
 
 #include <atomic>
+#include <utility>
 
 namespace proxy {
 
@@ -112,6 +115,52 @@ bool PgSQL_Session::on_parameters_checked(Login_Answer_Ptr answer) {
 		if (told) {
 			login_->reported[name] = reported->second;
 		}
+	}
+	return true;
+}
+
+// ---- what the client is told of them later ----
+
+Message_Fate PgSQL_Session::on_parameter_status(std::span<const uint8_t> body) {
+	const bool hidden = request_.hidden_cycles > 0;
+	Parameter_Status_View status;
+	if (!parse(body, status)) {
+		return hidden ? Message_Fate::hide : Message_Fate::forward;
+	}
+	const std::string name(status.name);
+	std::string& reported = backend_->backend_state.reported[name];
+	const std::string before = std::exchange(reported, std::string(status.value));
+	// What the proxy's own batch changed the client knows already.
+	if (hidden) {
+		return Message_Fate::hide;
+	}
+	if (request_.resets && tell_startup_value(name, before, reported)) {
+		return Message_Fate::hide;
+	}
+	if (name == "standard_conforming_strings") {
+		standard_conforming_strings_ = status.value == "on";
+	}
+	return Message_Fate::forward;
+}
+
+// A RESET leads the server to its own default, and the client to its startup value, which the next
+// statement brings to the server. True: the client has been told that, or knows it.
+bool PgSQL_Session::tell_startup_value(const std::string& name, const std::string& before,
+                                       const std::string& now) {
+	const std::string lower = to_lower(name);
+	const std::string* startup = startup_parameters_.find(lower);
+	const std::string* wanted = wanted_.find(lower);
+	if (startup == nullptr || wanted == nullptr || *wanted != *startup ||
+	    normalised_value(lower, now) == normalised_value(lower, *startup)) {
+		return false;
+	}
+	if (normalised_value(lower, before) != normalised_value(lower, *startup)) {
+		std::string out;
+		append_parameter_status(out, name, *startup);
+		emit_copy(out);
+	}
+	if (name == "standard_conforming_strings") {
+		standard_conforming_strings_ = normalised_value(lower, *startup) == "on";
 	}
 	return true;
 }

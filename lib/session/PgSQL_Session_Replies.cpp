@@ -114,15 +114,7 @@ Message_Fate PgSQL_Session::on_message(char type, std::span<const uint8_t> body)
 		emit_pending_local();
 	}
 	if (type == 'S') {
-		Parameter_Status_View status;
-		if (parse(body, status)) {
-			backend_->backend_state.reported[std::string(status.name)] = std::string(status.value);
-			if (status.name == "standard_conforming_strings" && request_.hidden_cycles == 0) {
-				standard_conforming_strings_ = status.value == "on";
-			}
-		}
-		// What the proxy's own batch changed the client knows already.
-		return request_.hidden_cycles > 0 ? Message_Fate::hide : Message_Fate::forward;
+		return on_parameter_status(body);
 	}
 	if (type == 'A') {
 		return on_native_notification(body);

@@ -140,6 +140,7 @@ void PgSQL_Session::note_parameters(const Statement_Class& statement) {
 	}
 	backend_->backend_state.equal_to_hash = 0;
 	if (statement.kind == Statement_Kind::reset && statement.all) {
+		request_.resets = true;
 		reset_all(wanted_, startup_parameters_);
 		reset_all(here, {});
 		return;
@@ -157,6 +158,7 @@ void PgSQL_Session::note_parameters(const Statement_Class& statement) {
 		} else {
 			// On the server back to its own default; for the client to its startup value.
 			here.erase(item.name);
+			request_.resets = true;
 			const std::string* startup = startup_parameters_.find(item.name);
 			if (startup == nullptr) {
 				wanted_.erase(item.name);
@@ -264,6 +266,7 @@ void PgSQL_Session::note_transaction_status(char status) {
 
 // DISCARD ALL: as after a new login.
 void PgSQL_Session::reset_session_state() {
+	request_.resets = true;
 	wanted_ = startup_parameters_;
 	backend_->backend_state.parameters.clear();
 	backend_->backend_state.equal_to_hash = 0;
