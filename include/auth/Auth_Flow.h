@@ -34,7 +34,7 @@ struct Auth_Request {
 	bool has_secret = false;
 	// For a plain secret: its keys with the salt of Auth_Context::salt_for(), from the cache.
 	// Without them a SCRAM exchange derives them itself, which no worker should come to.
-	std::optional<Scram_Verifier> derived = {};
+	std::optional<Scram_Derived> derived = {};
 	Auth_Method floor = Auth_Method::scram_sha_256;
 	bool tls = false;
 	// tls-server-end-point hash of our certificate; empty: SCRAM-SHA-256-PLUS is not offered.

@@ -1,6 +1,7 @@
 // The users snapshot: immutable, swapped whole by LOAD PGSQL USERS TO RUNTIME.
 #pragma once
 
+#include "base/Mutex.h"
 #include "config/Config_Rows.h"
 
 #include <atomic>
@@ -12,6 +13,20 @@
 #include <vector>
 
 namespace proxy {
+
+// The keys that the last SCRAM login of a user with a stored verifier has proved, for servers that
+// hold the same verifier. Any thread.
+class Passed_Keys {
+public:
+	void set(const Secret& client_key, const Secret& server_key) EXCLUDES(mutex_);
+	// False: nobody has logged in with this verifier yet.
+	bool get(Secret& client_key, Secret& server_key) EXCLUDES(mutex_);
+
+private:
+	Mutex mutex_{Lock_Rank::shared_maps};
+	Secret client_key_ GUARDED_BY(mutex_);
+	Secret server_key_ GUARDED_BY(mutex_);
+};
 
 // One user with both roles joined. Immutable, except the connection counter (any worker).
 struct User_Entry {
@@ -32,6 +47,8 @@ struct User_Entry {
 	// What servers said of this user at the last login there: is_superuser. Relaxed: a client that
 	// was told otherwise is told again when it meets a server.
 	std::shared_ptr<std::atomic<bool>> superuser;
+	// Of the verifier in frontend_secret; shared by successive snapshots until that changes.
+	std::shared_ptr<Passed_Keys> passed_keys;
 };
 using User_Entry_Ptr = std::shared_ptr<const User_Entry>;
 

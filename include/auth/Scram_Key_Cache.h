@@ -1,4 +1,4 @@
-// Verifiers derived from plain passwords, so that each password costs its 4096 rounds once and not
+// Keys derived from plain passwords, so that each password costs its 4096 rounds once and not
 // once a login. Any thread. Entries are found by a keyed hash of user and password: a changed
 // password is simply another entry, and the cache holds nothing that reads as a password.
 #pragma once
@@ -21,13 +21,18 @@ public:
 	    : hash_key_(std::move(hash_key)), capacity_(capacity) {}
 
 	// Never derives; nullopt: not there. For workers.
-	std::optional<Scram_Verifier> find(std::string_view user, std::string_view password,
-	                                   std::string_view salt) EXCLUDES(mutex_);
+	std::optional<Scram_Derived> find(std::string_view user, std::string_view password,
+	                                  std::string_view salt,
+	                                  uint32_t iterations = kScramDefaultIterations)
+	    EXCLUDES(mutex_);
 	// Derives on a miss, outside the lock: a millisecond or two on the calling thread, which must
 	// not be a worker's. Several that want the same at once wait for the one that derives. nullopt:
-	// the crypto library refused. `salt`: the one this user is always shown.
-	std::optional<Scram_Verifier> get(std::string_view user, std::string_view password,
-	                                  std::string_view salt) EXCLUDES(mutex_);
+	// the crypto library refused, or there are too many iterations. `salt`: the one this user is
+	// always shown, or a server's.
+	std::optional<Scram_Derived> get(std::string_view user, std::string_view password,
+	                                 std::string_view salt,
+	                                 uint32_t iterations = kScramDefaultIterations)
+	    EXCLUDES(mutex_);
 	bool contains(std::string_view user, std::string_view password, std::string_view salt)
 	    EXCLUDES(mutex_);
 	void clear() EXCLUDES(mutex_);
@@ -41,13 +46,13 @@ public:
 private:
 	struct Entry {
 		std::string id;
-		Scram_Verifier verifier;
+		Scram_Derived derived;
 	};
 	using Entries = std::list<Entry>; // most recently used first
 
-	std::optional<Scram_Verifier> look_up(const std::string& id) REQUIRES(mutex_);
-	std::string id_of(std::string_view user, std::string_view password,
-	                  std::string_view salt) const;
+	std::optional<Scram_Derived> look_up(const std::string& id) REQUIRES(mutex_);
+	std::string id_of(std::string_view user, std::string_view password, std::string_view salt,
+	                  uint32_t iterations) const;
 
 	const std::string hash_key_;
 	const size_t capacity_;

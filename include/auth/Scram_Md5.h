@@ -18,6 +18,8 @@ using Scram_Key = std::array<uint8_t, kScramKeyBytes>;
 
 inline constexpr uint32_t kScramDefaultIterations = 4096; // PostgreSQL's scram_iterations
 inline constexpr size_t kScramSaltBytes = 16;             // what PostgreSQL makes
+// More than anybody configures; a server that asks for it would keep a thread busy for seconds.
+inline constexpr uint32_t kScramMaxIterations = 1'000'000;
 // A stored salt may be longer, within reason.
 inline constexpr size_t kScramMaxSaltBytes = 1024;
 
@@ -26,6 +28,12 @@ struct Scram_Verifier {
 	uint32_t iterations = kScramDefaultIterations;
 	std::string salt; // raw bytes
 	Scram_Key stored_key{};
+	Scram_Key server_key{};
+};
+
+// What logs in to a server that holds the verifier of the same password, salt and iterations.
+struct Scram_Login_Keys {
+	Scram_Key client_key{};
 	Scram_Key server_key{};
 };
 
@@ -41,6 +49,14 @@ std::string format_scram_verifier(const Scram_Verifier& verifier);
 // library refused.
 std::optional<Scram_Verifier> make_scram_verifier(std::string_view password, std::string_view salt,
                                                   uint32_t iterations = kScramDefaultIterations);
+
+// The same work for a login: both sides' keys. Iterations beyond kScramMaxIterations: nullopt.
+struct Scram_Derived {
+	Scram_Verifier verifier;
+	Scram_Login_Keys login;
+};
+std::optional<Scram_Derived> derive_scram(std::string_view password, std::string_view salt,
+                                          uint32_t iterations);
 
 // The password as SCRAM uses it (RFC 4013), in the way of PostgreSQL 15: ASCII stays as it is, and
 // so does what cannot be prepared (not UTF-8, a prohibited or unassigned character, mixed

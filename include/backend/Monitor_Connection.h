@@ -71,6 +71,8 @@ private:
 	void take_result(pg_result* result);
 
 	std::unique_ptr<pg_conn, Closer> pg_;
+	Secret client_key_; // for SCRAM instead of a password
+	Secret server_key_;
 	State state_ = State::connecting;
 	Wants wants_ = Wants::write;
 	std::vector<Row> rows_;

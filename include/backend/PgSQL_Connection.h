@@ -36,6 +36,8 @@ class Backend_Handler {
 public:
 	// The login ended; on failure the connection is dead.
 	virtual void on_backend_connected(PgSQL_Connection& connection, Result<void> outcome) = 0;
+	// The login waits for SCRAM keys: scram_challenge() says of what, set_scram_keys() goes on.
+	virtual void on_backend_challenge(PgSQL_Connection& connection) = 0;
 	virtual void on_backend_readable(PgSQL_Connection& connection) = 0;
 	// All queued bytes are out.
 	virtual void on_backend_drained(PgSQL_Connection& connection) = 0;
@@ -55,6 +57,11 @@ struct Connect_Request {
 	int port = 5432;
 	Conn_Key key;
 	Secret password;
+	// For SCRAM instead of the password, see Scram_Login_Keys: 32 raw bytes each, or empty.
+	Secret scram_client_key;
+	Secret scram_server_key;
+	// SCRAM keys are asked of the handler, on_backend_challenge().
+	bool hold_for_keys = false;
 	// Empty for clients' connections: theirs is a tracked parameter like any other.
 	std::string application_name;
 	// The startup parameter `options`; of a Monitor_Connection only.
@@ -107,6 +114,15 @@ public:
 	uint64_t login_lsn() const { return login_lsn_; }
 	Proxy_Protocol protocol() const { return protocol_; }
 
+	// ---- login ----
+	struct Scram_Challenge {
+		std::string salt;
+		uint32_t iterations = 0;
+	};
+	Scram_Challenge scram_challenge() const;
+	// 32 raw bytes each. REQUIRES: on_backend_challenge() was called and nothing since.
+	void set_scram_keys(const Secret& client_key, const Secret& server_key);
+
 	// ---- traffic; REQUIRES idle or busy ----
 	// Sends as much as the socket takes and keeps the rest; false: dead.
 	bool send(const iovec* parts, int count);
@@ -151,10 +167,17 @@ private:
 	void on_io(int events) override;
 	void step_connect();
 	void finish_connect();
+	void fail_connect();
 	void fail(std::string sqlstate, std::string message);
 	bool flush();
 	void update_watch();
 
+	// Keys for the login under way that need not be asked for; gone when it is over.
+	struct Login_Keys {
+		Secret client;
+		Secret server;
+	};
+	std::unique_ptr<Login_Keys> login_keys_;
 	Server_Ptr server_;
 	const Conn_Key key_;
 	const int64_t created_us_;

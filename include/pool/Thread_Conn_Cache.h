@@ -55,6 +55,7 @@ public:
 
 private:
 	void on_backend_connected(PgSQL_Connection&, Result<void>) override {}
+	void on_backend_challenge(PgSQL_Connection&) override {}
 	void on_backend_readable(PgSQL_Connection& connection) override;
 	void on_backend_drained(PgSQL_Connection&) override {}
 	void on_backend_broken(PgSQL_Connection& connection) override;

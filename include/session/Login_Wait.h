@@ -71,7 +71,7 @@ using Login_Resume = bool (PgSQL_Session::*)(Login_Answer_Ptr answer);
 struct Login_State {
 	Login_Step step = Login_Step::find_user;
 	Auth_Flow flow;
-	std::optional<Scram_Verifier> keys = {}; // of a plain password
+	std::optional<Scram_Derived> keys = {}; // of a plain password
 	// Of the answer waited for; 0: the login waits for the client.
 	uint64_t awaited = 0;
 	Login_Resume resume = nullptr; // with awaited

@@ -302,6 +302,14 @@ private:
 	enum class No_Server : uint8_t { busy, down };
 	void no_server(No_Server why);
 
+	// ---- _Credentials: what logs in to a server ----
+	void refresh_user();
+	void on_backend_challenge(PgSQL_Connection& connection) override;
+	void on_server_keys(Login_Answer_Ptr answer);
+	void derive_server_keys(std::string salt, uint32_t iterations);
+	void use_passed_keys(const std::string& salt, uint32_t iterations);
+	void refuse_challenge(const std::string& why);
+
 	// ---- _Executing ----
 	void dispatch();
 	void tell_superuser();

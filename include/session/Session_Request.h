@@ -31,6 +31,7 @@ struct Request_Progress {
 	const void* excluded = nullptr; // server that failed this request
 	int reader_retries = 0;
 	int connect_attempts = 0;
+	uint64_t keys_job = 0; // the server's login waits for this answer, see Login_Wait.h
 
 	// Answers.
 	int hidden_cycles = 0;   // whole hidden requests in front, each up to its ReadyForQuery

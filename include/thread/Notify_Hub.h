@@ -59,6 +59,7 @@ private:
 	};
 
 	void on_backend_connected(PgSQL_Connection& connection, Result<void> outcome) override;
+	void on_backend_challenge(PgSQL_Connection&) override {} // its request asks for none
 	void on_backend_readable(PgSQL_Connection& connection) override;
 	void on_backend_drained(PgSQL_Connection&) override {}
 	void on_backend_broken(PgSQL_Connection& connection) override;

@@ -107,7 +107,9 @@ Auth_Flow::Status Auth_Flow::Impl::start_scram(const Auth_Request& request, std:
 		setup.verifier = parse_scram_verifier(secret.reveal());
 	} else if (type == Secret_Type::plain) {
 		setup.plain_password = secret;
-		setup.verifier = request.derived;
+		if (request.derived) {
+			setup.verifier = request.derived->verifier;
+		}
 	}
 	scram.emplace(context, std::move(setup));
 	const std::array<std::string_view, 2> mechanisms = {kScramPlus, kScram};

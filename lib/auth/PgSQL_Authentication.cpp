@@ -31,7 +31,27 @@ void add_row(User_Entry& entry, const Pgsql_User_Row& row) {
 	}
 }
 
+void keep_from(User_Entry& entry, const User_Entry* before) {
+	const bool same_secret = before != nullptr && before->frontend_secret == entry.frontend_secret;
+	entry.passed_keys = same_secret ? before->passed_keys : std::make_shared<Passed_Keys>();
+}
+
 } // namespace
+
+void Passed_Keys::set(const Secret& client_key, const Secret& server_key) {
+	Lock lock(mutex_);
+	if (!(client_key_ == client_key)) {
+		client_key_ = client_key;
+		server_key_ = server_key;
+	}
+}
+
+bool Passed_Keys::get(Secret& client_key, Secret& server_key) {
+	Lock lock(mutex_);
+	client_key = client_key_;
+	server_key = server_key_;
+	return !client_key.empty();
+}
 
 std::shared_ptr<const Users_Snapshot> Users_Snapshot::make(const std::vector<Pgsql_User_Row>& rows,
                                                            const Users_Snapshot* previous) {
@@ -56,6 +76,8 @@ std::shared_ptr<const Users_Snapshot> Users_Snapshot::make(const std::vector<Pgs
 		add_row(*entry, row);
 	}
 	for (auto& [name, entry] : building) {
+		const User_Entry_Ptr before = previous == nullptr ? nullptr : previous->find(name);
+		keep_from(*entry, before.get());
 		snapshot->by_name_.emplace(name, std::move(entry));
 	}
 	return snapshot;

@@ -140,21 +140,34 @@ std::string format_scram_verifier(const Scram_Verifier& verifier) {
 	return text;
 }
 
-std::optional<Scram_Verifier> make_scram_verifier(std::string_view password, std::string_view salt,
-                                                  uint32_t iterations) {
+std::optional<Scram_Derived> derive_scram(std::string_view password, std::string_view salt,
+                                          uint32_t iterations) {
+	if (iterations > kScramMaxIterations) {
+		return std::nullopt;
+	}
 	std::optional<Scram_Key> salted = scram_salted_password(password, salt, iterations);
 	if (!salted) {
 		return std::nullopt;
 	}
-	Scram_Verifier verifier;
-	verifier.iterations = iterations;
-	verifier.salt = salt;
-	Scram_Key client_key = scram_client_key(*salted);
-	verifier.stored_key = scram_stored_key(client_key);
-	verifier.server_key = scram_server_key(*salted);
-	wipe(client_key);
+	Scram_Derived derived;
+	derived.login.client_key = scram_client_key(*salted);
+	derived.login.server_key = scram_server_key(*salted);
+	derived.verifier.iterations = iterations;
+	derived.verifier.salt = salt;
+	derived.verifier.stored_key = scram_stored_key(derived.login.client_key);
+	derived.verifier.server_key = derived.login.server_key;
 	wipe(*salted);
-	return verifier;
+	return derived;
+}
+
+std::optional<Scram_Verifier> make_scram_verifier(std::string_view password, std::string_view salt,
+                                                  uint32_t iterations) {
+	std::optional<Scram_Derived> derived = derive_scram(password, salt, iterations);
+	if (!derived) {
+		return std::nullopt;
+	}
+	wipe(derived->login.client_key);
+	return std::move(derived->verifier);
 }
 
 std::string md5_secret(std::string_view user, std::string_view password) {

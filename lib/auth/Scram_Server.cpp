@@ -159,8 +159,10 @@ bool Scram_Server::load_verifier() {
 	if (setup_.plain_password.empty()) {
 		return false;
 	}
-	setup_.verifier = context_.keys().get(setup_.username, setup_.plain_password.reveal(),
-	                                      context_.salt_for(setup_.username));
+	if (auto derived = context_.keys().get(setup_.username, setup_.plain_password.reveal(),
+	                                       context_.salt_for(setup_.username))) {
+		setup_.verifier = std::move(derived->verifier);
+	}
 	return setup_.verifier.has_value();
 }
 

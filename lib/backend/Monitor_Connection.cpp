@@ -147,6 +147,11 @@ Monitor_Connection::Monitor_Connection(const Connect_Request& request) {
 		fail(pg_ ? one_line(PQerrorMessage(pg_.get())) : "out of memory");
 		return;
 	}
+	if (!request.scram_client_key.empty()) {
+		client_key_ = request.scram_client_key;
+		server_key_ = request.scram_server_key;
+		PQscramHoldForKeys(pg_.get(), 1);
+	}
 	// libpq has no accessor for the SQLSTATE of a refused login; its verbose text contains it.
 	PQsetErrorVerbosity(pg_.get(), PQERRORS_VERBOSE);
 	const bool asks = request.protocol == Proxy_Protocol::legacy ||
@@ -183,6 +188,11 @@ void Monitor_Connection::step_connect() {
 		wants_ = Wants::read;
 		return;
 	case PGRES_POLLING_ACTIVE:
+		if (give_scram_keys(pg_.get(), client_key_, server_key_)) {
+			wants_ = Wants::read;
+			return;
+		}
+		break;
 	case PGRES_POLLING_FAILED:
 		break;
 	}

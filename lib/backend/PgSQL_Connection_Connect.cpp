@@ -156,6 +156,12 @@ PgSQL_Connection::PgSQL_Connection(Server_Ptr server, const Connect_Request& req
 		fail("08001", pg_ == nullptr ? "out of memory" : PQerrorMessage(pg_));
 		return;
 	}
+	const bool has_keys = !request.scram_client_key.empty();
+	if (has_keys && !request.hold_for_keys) {
+		login_keys_ = std::make_unique<Login_Keys>(
+		    Login_Keys{request.scram_client_key, request.scram_server_key});
+	}
+	PQscramHoldForKeys(pg_, has_keys || request.hold_for_keys ? 1 : 0);
 	// The first ReadyForQuery of the login is read by libpq and must already be understood.
 	PQsetPolarSendLSN(pg_, asked_lsn_ ? 1 : 0);
 	PQsetPolarSendXact(pg_, asked_xact_ ? 1 : 0);
@@ -186,18 +192,48 @@ void PgSQL_Connection::step_connect() {
 	case PGRES_POLLING_OK:
 		finish_connect();
 		return;
+	case PGRES_POLLING_ACTIVE:
+		connect_wants_ = kIoNone;
+		watcher_.set_events(kIoNone);
+		if (login_keys_ != nullptr) {
+			set_scram_keys(login_keys_->client, login_keys_->server);
+			return;
+		}
+		handler_->on_backend_challenge(*this);
+		return;
 	case PGRES_POLLING_FAILED:
-	case PGRES_POLLING_ACTIVE: {
-		const std::string sqlstate = PQlastSqlstate(pg_);
-		fail(sqlstate.empty() ? "08001" : sqlstate, PQerrorMessage(pg_));
-		handler_->on_backend_connected(*this, make_error(error_sqlstate_, error_));
+		fail_connect();
 		return;
 	}
+}
+
+void PgSQL_Connection::fail_connect() {
+	const std::string sqlstate = PQlastSqlstate(pg_);
+	fail(sqlstate.empty() ? "08001" : sqlstate, PQerrorMessage(pg_));
+	handler_->on_backend_connected(*this, make_error(error_sqlstate_, error_));
+}
+
+PgSQL_Connection::Scram_Challenge PgSQL_Connection::scram_challenge() const {
+	const char* salt = nullptr;
+	int length = 0;
+	int iterations = 0;
+	if (PQscramChallenge(pg_, &salt, &length, &iterations) == 0) {
+		return {};
 	}
+	return {std::string(salt, static_cast<size_t>(length)), static_cast<uint32_t>(iterations)};
+}
+
+void PgSQL_Connection::set_scram_keys(const Secret& client_key, const Secret& server_key) {
+	if (!give_scram_keys(pg_, client_key, server_key)) {
+		fail_connect();
+		return;
+	}
+	step_connect();
 }
 
 void PgSQL_Connection::finish_connect() {
 	PQsetnonblocking(pg_, 1);
+	login_keys_.reset();
 	for (const char* name : kReportedParameters) {
 		const char* value = PQparameterStatus(pg_, name);
 		if (value != nullptr) {

@@ -27,6 +27,9 @@ bool refused_by_server(std::string_view sqlstate) {
 
 // Routes request_ and gets it going; called for a new request and for a retry.
 void PgSQL_Session::start_request() {
+	if (cached_key_version_ != worker_.users) {
+		refresh_user();
+	}
 	Route_Request route;
 	route.statement = request_.statement;
 	route.rules = &request_.rules;
@@ -240,7 +243,12 @@ Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) con
 	request.address = server.address();
 	request.port = server.port;
 	request.key = key_for(server);
-	request.password = user_->backend_secret;
+	// A verifier is no password: sent as one it would be refused in confusing words.
+	if (classify_secret(user_->backend_secret.reveal()) != Secret_Type::scram_verifier) {
+		request.password = user_->backend_secret;
+	} else if (user_->backend_secret == user_->frontend_secret) {
+		user_->passed_keys->get(request.scram_client_key, request.scram_server_key);
+	}
 	request.use_ssl = server.use_ssl.load(std::memory_order_relaxed) != 0;
 	if (request.use_ssl) {
 		request.ssl = worker_.hostgroups.ssl_params(server.hostname, server.port, username_);
@@ -266,17 +274,18 @@ void PgSQL_Session::begin_connect(PgSQL_SrvC& server) {
 			owner = candidate;
 		}
 	}
-	if (!user_->has_backend || user_->backend_secret.empty()) {
+	if (!user_->has_backend) {
 		server.drop_used();
 		Error error = make_error("28000", "user \"" + username_ + "\" may not use servers");
-		error.detail = "Its row in pgsql_users has backend = 0, or no password.";
+		error.detail = "Its row in pgsql_users has backend = 0.";
 		answer_error(error);
 		process_input();
 		return;
 	}
 	++request_.connect_attempts;
-	backend_ = std::make_unique<PgSQL_Connection>(std::move(owner), connect_request_for(server),
-	                                              worker_.now_us);
+	Connect_Request request = connect_request_for(server);
+	request.hold_for_keys = true;
+	backend_ = std::make_unique<PgSQL_Connection>(std::move(owner), request, worker_.now_us);
 	scanner_.reset();
 	set_state(Session_State::connecting_server);
 	worker_.services.wake_by(*this, worker_.now_us +
@@ -302,6 +311,7 @@ void PgSQL_Session::on_backend_connected(PgSQL_Connection& connection, Result<vo
 		dispatch();
 		return;
 	}
+	request_.keys_job = 0;
 	server.counters.connect_err.fetch_add(1, std::memory_order_relaxed);
 	worker_.counters.add(Counter::Server_Connections_aborted);
 	static thread_local Log_Rate_Limit limit(5);
@@ -309,13 +319,23 @@ void PgSQL_Session::on_backend_connected(PgSQL_Connection& connection, Result<vo
 		log_error("connection to {}:{} (hostgroup {}) as {} failed: {}", server.hostname,
 		          server.port, server.hostgroup_id, username_, outcome.error().message);
 	}
-	if (refused_by_server(outcome.error().sqlstate)) {
+	// libpq itself gives up where it has no password; the server's word would be the same.
+	const bool no_password =
+	    outcome.error().message.find("no password supplied") != std::string::npos;
+	if (no_password || refused_by_server(outcome.error().sqlstate)) {
 		// The server is well and says no: no database, no such role, a wrong password. Another try
 		// would hear the same, and the server is not to blame.
 		Error error = outcome.error();
+		error.sqlstate = no_password ? "28P01" : error.sqlstate;
 		const size_t fatal = error.message.find("FATAL:  ");
 		if (fatal != std::string::npos) {
 			error.message.erase(0, fatal + std::string_view("FATAL:  ").size());
+		}
+		if (error.message.find("no password supplied") != std::string::npos) {
+			error.message = user_->backend_secret.empty()
+			                    ? "no password is known for user \"" + username_ + "\""
+			                    : "the server wants the password of user \"" + username_ +
+			                          "\" itself, and only its SCRAM verifier is known";
 		}
 		error.detail = "server " + server.hostname + ":" + std::to_string(server.port) +
 		               " refused the login of user \"" + username_ + "\"";

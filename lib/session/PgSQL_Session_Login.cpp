@@ -70,6 +70,11 @@ void PgSQL_Session::wait_for_login(Login_Lane lane, Login_Job job, Login_Resume 
 }
 
 void PgSQL_Session::on_login_answer(uint64_t serial, Login_Answer_Ptr answer) {
+	if (request_.keys_job == serial && state_ == Session_State::connecting_server) {
+		request_.keys_job = 0;
+		on_server_keys(std::move(answer));
+		return;
+	}
 	if (login_ == nullptr || login_->awaited != serial || state_ == Session_State::ended) {
 		return;
 	}
@@ -107,7 +112,7 @@ bool PgSQL_Session::find_user() {
 
 namespace {
 struct Derived_Keys : Login_Answer {
-	std::optional<Scram_Verifier> keys;
+	std::optional<Scram_Derived> keys;
 };
 } // namespace
 
@@ -188,6 +193,12 @@ bool PgSQL_Session::after_auth(Auth_Flow::Status status) {
 		return refuse_login(make_error("28P01", text));
 	}
 	case Auth_Flow::Status::accepted:
+		// A verifier alone lets nobody in to a server; what the client has just proved does.
+		if (!login_->flow.scram_client_key().empty() &&
+		    classify_secret(user_->frontend_secret.reveal()) == Secret_Type::scram_verifier) {
+			user_->passed_keys->set(login_->flow.scram_client_key(),
+			                        login_->flow.scram_server_key());
+		}
 		return true;
 	}
 	return true;

@@ -116,15 +116,6 @@ Conn start(const Link_Setup& setup, int port) {
 	    PQconnectStartParams(keywords.data(), values.data(), setup.conninfo.empty() ? 0 : 1));
 }
 
-void finish_connecting(PGconn* conn) {
-	PostgresPollingStatusType state = PGRES_POLLING_WRITING;
-	while (PQstatus(conn) != CONNECTION_BAD && state != PGRES_POLLING_OK &&
-	       state != PGRES_POLLING_FAILED) {
-		await(PQsocket(conn), state == PGRES_POLLING_READING ? POLLIN : POLLOUT, "connecting");
-		state = PQconnectPoll(conn);
-	}
-}
-
 } // namespace
 
 std::string int16_bytes(uint16_t value) {
@@ -269,6 +260,15 @@ void Peer::close_with_reset() {
 	close_abruptly();
 }
 
+void finish_connecting(PGconn* conn) {
+	PostgresPollingStatusType state = PGRES_POLLING_WRITING;
+	while (PQstatus(conn) != CONNECTION_BAD && state != PGRES_POLLING_OK &&
+	       state != PGRES_POLLING_FAILED && state != PGRES_POLLING_ACTIVE) {
+		await(PQsocket(conn), state == PGRES_POLLING_READING ? POLLIN : POLLOUT, "connecting");
+		state = PQconnectPoll(conn);
+	}
+}
+
 Link try_connect(const Link_Setup& setup) {
 	Link link;
 	const Listener listener;
@@ -284,6 +284,7 @@ Link try_connect(const Link_Setup& setup) {
 					std::this_thread::sleep_for(std::chrono::milliseconds(1));
 				}
 			}
+			setup.dialogue(*peer);
 			link.peer = std::move(peer);
 		} catch (const std::exception&) {
 			link.peer.reset(); // connect() says so

@@ -71,6 +71,7 @@ struct Link_Setup {
 	std::string answer = greeting(); // to the startup packet
 	size_t answer_piece = SIZE_MAX;  // bytes sent at a time
 	bool tls = false;
+	std::function<void(Peer&)> dialogue = [](Peer&) {}; // behind the answer, by the server
 	std::function<void(PGconn*)> before_login = [](PGconn*) {};
 };
 
@@ -78,6 +79,9 @@ struct Link_Setup {
 Link try_connect(const Link_Setup& setup);
 // Connects, and fails the test if it does not work.
 Link connect(const Link_Setup& setup = {});
+
+// Goes on with a login until it is over or waits for SCRAM keys.
+void finish_connecting(PGconn* conn);
 
 // Waits until the client's socket holds that many bytes, so that one read gets them all.
 void await_bytes(PGconn* conn, size_t bytes);

@@ -222,7 +222,7 @@ TEST_CASE("keys that many ask for at once are derived once, and find() never der
 	CHECK_FALSE(cache.find("ada", "secret", "salt"));
 	CHECK(cache.derivations() == 0);
 	constexpr size_t kThreads = 8;
-	std::vector<std::optional<Scram_Verifier>> found(kThreads);
+	std::vector<std::optional<Scram_Derived>> found(kThreads);
 	std::vector<std::thread> threads;
 	for (size_t i = 0; i < kThreads; ++i) {
 		threads.emplace_back(
@@ -234,7 +234,9 @@ TEST_CASE("keys that many ask for at once are derived once, and find() never der
 	CHECK(cache.derivations() == 1);
 	for (const auto& verifier : found) {
 		REQUIRE(verifier);
-		CHECK(verifier->stored_key == found[0]->stored_key);
+		CHECK(verifier->verifier.stored_key == found[0]->verifier.stored_key);
 	}
-	CHECK(cache.find("ada", "secret", "salt")->server_key == found[0]->server_key);
+	CHECK(cache.find("ada", "secret", "salt")->login.server_key == found[0]->login.server_key);
+	CHECK_FALSE(cache.find("ada", "secret", "salt", 4097));
+	CHECK_FALSE(cache.get("ada", "secret", "salt", kScramMaxIterations + 1));
 }
