@@ -264,8 +264,11 @@ def _cpu_seconds(name):
 	total = 0
 	tasks = '/proc/%d/task' % PROXY.proc.pid
 	for task in os.listdir(tasks):
-		with open('%s/%s/stat' % (tasks, task), encoding='ascii') as file:
-			text = file.read()
+		try:
+			with open('%s/%s/stat' % (tasks, task), encoding='ascii') as file:
+				text = file.read()
+		except (FileNotFoundError, ProcessLookupError):
+			continue  # the thread has ended meanwhile
 		if text[text.index('(') + 1:text.rindex(')')].startswith(name):
 			fields = text[text.rindex(')') + 2:].split()
 			total += int(fields[11]) + int(fields[12])

@@ -158,8 +158,8 @@ TEST_CASE("a password is derived once") {
 	REQUIRE(first.has_value());
 	REQUIRE(second.has_value());
 	CHECK(cache.derivations() == 1);
-	CHECK(first->stored_key == second->stored_key);
-	CHECK(format_scram_verifier(*first) ==
+	CHECK(first->verifier.stored_key == second->verifier.stored_key);
+	CHECK(format_scram_verifier(first->verifier) ==
 	      format_scram_verifier(*make_scram_verifier("secret", "salt")));
 	CHECK(cache.contains("ada", "secret", "salt"));
 	CHECK_FALSE(cache.contains("ada", "other", "salt"));
