@@ -127,6 +127,9 @@ public:
 	// Sends as much as the socket takes and keeps the rest; false: dead.
 	bool send(const iovec* parts, int count);
 	bool send(std::string_view bytes);
+	// The same; takes the string's memory over when much of it is left unsent. `bytes` is empty
+	// afterwards or what it was, and keeps no large memory.
+	bool send_all(std::string& bytes);
 	// Bytes queued and not yet taken by the socket.
 	size_t unsent_bytes() const { return out_.size() - out_sent_; }
 	// Reads what is there. >0 bytes; 0 nothing now; -1 closed or failed (dead).

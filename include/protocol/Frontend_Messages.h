@@ -80,6 +80,8 @@ struct Password_View { // 'p' as clear text or MD5
 bool parse(std::span<const uint8_t> body, Query_View& out);
 bool parse(std::span<const uint8_t> body, Parse_View& out);
 bool parse(std::span<const uint8_t> body, Bind_View& out);
+// The names alone: `body` may end anywhere behind them.
+bool parse_front(std::span<const uint8_t> body, Bind_View& out);
 bool parse(std::span<const uint8_t> body, Describe_View& out);
 bool parse(std::span<const uint8_t> body, Execute_View& out);
 bool parse(std::span<const uint8_t> body, Close_View& out);
@@ -92,7 +94,9 @@ void append_query(std::string& out, std::string_view sql);
 void append_parse(std::string& out, std::string_view statement, std::string_view sql,
                   Oid_List parameter_types = {});
 // The client's Bind with another statement name; portal and the rest as they came.
-void append_bind_renamed(std::string& out, const Bind_View& bind, std::string_view statement);
+// `to_come`: bytes of the message that are not in `bind.rest`, and follow it.
+void append_bind_renamed(std::string& out, const Bind_View& bind, std::string_view statement,
+                         size_t to_come = 0);
 // A Bind without parameters, all results as text.
 void append_bind_empty(std::string& out, std::string_view portal, std::string_view statement);
 void append_describe(std::string& out, Target_Kind kind, std::string_view name);

@@ -36,7 +36,8 @@ inline void append_cstring(std::string& out, std::string_view text) {
 // One message being appended to `out`; finish() (or the destructor) fills in the length.
 class Message_Writer {
 public:
-	Message_Writer(std::string& out, char type) : out_(out) {
+	// `to_come`: bytes that belong to the message and are sent behind it.
+	Message_Writer(std::string& out, char type, size_t to_come = 0) : out_(out), to_come_(to_come) {
 		out_.push_back(type);
 		length_at_ = out_.size();
 		out_.append(4, '\0');
@@ -46,7 +47,7 @@ public:
 	Message_Writer& operator=(const Message_Writer&) = delete;
 
 	void finish() {
-		const size_t length = out_.size() - length_at_;
+		const size_t length = out_.size() - length_at_ + to_come_;
 		for (size_t i = 0; i < 4; ++i) {
 			out_[length_at_ + i] = static_cast<char>((length >> (24 - 8 * i)) & 0xff);
 		}
@@ -54,6 +55,7 @@ public:
 
 private:
 	std::string& out_;
+	const size_t to_come_;
 	size_t length_at_ = 0;
 };
 

@@ -157,6 +157,7 @@ private:
 	Frame_Status check_header(size_t at, Frame_Header& header);
 	bool skip_lost_copy_data();
 	bool dispatch_frame();
+	void make_room_for_rest(size_t at, const Frame_Header& header);
 	std::span<const uint8_t> unread() const;
 	void fatal(Error error, Session_End how);
 	void send_to_client(std::string_view bytes);
@@ -237,7 +238,7 @@ private:
 	bool refused_in_failed_transaction(Statement_Kind kind) const;
 	bool is_described_next(const Frame& frame, std::string_view name) const;
 	bool translate_parse(const Frame& frame, std::string& out);
-	bool translate_bind(const Frame& frame, std::string& out);
+	void translate_bind(const Bind_View& view, size_t to_come, std::string& out);
 	bool translate_describe(const Frame& frame, std::string& out);
 	bool translate_execute(const Frame& frame, std::string_view raw, std::string& out);
 	bool translate_close(const Frame& frame, std::string& out);
@@ -247,6 +248,8 @@ private:
 	std::string_view batch_text() const;
 	Statement_Analysis_Ptr analyse_query(std::string_view sql);
 	void translate_query(const Frame& frame, std::string_view raw, std::string& out);
+	void queue_query(const Statement_Analysis_Ptr& analysis, std::string_view raw,
+	                 std::string& out);
 	void queue(Operation operation);
 	void queue_local(Operation operation);
 	void evict_statement(std::string& out);
@@ -398,6 +401,15 @@ private:
 	void watch_cancel();
 	void end_cancel_request();
 
+	// ---- _Long ----
+	bool is_long(const Frame_Header& header) const;
+	bool long_front_is_here(size_t at, const Frame_Header& header, std::string_view& statement);
+	void take_long_front(size_t at, const Frame_Header& header);
+	bool begin_long(const Frame_Header& header);
+	bool translate_long(size_t from, std::string& out);
+	void stream_rest();
+	bool continue_long(const Frame_Header& header);
+
 	// ---- _Deadlines ----
 	int64_t next_deadline_us() const;
 	int64_t look_again_us() const;
@@ -433,7 +445,7 @@ private:
 	std::string in_;
 	size_t in_begin_ = 0;
 	size_t request_end_ = 0;
-	size_t lost_copy_left_ = 0; // bytes of a CopyData still to come whose server is gone
+	size_t lost_copy_left_ = 0; // bytes still to come of a message that nobody takes any more
 
 	// Login.
 	std::unique_ptr<Login_State> login_; // from the startup packet to the end of the login

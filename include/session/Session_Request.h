@@ -54,6 +54,8 @@ struct Request_Progress {
 	bool timed_out = false;
 	bool wait_told = false; // the client knows that it waits for a server
 	size_t copy_left = 0;   // bytes of the client's message under way to the server
+	bool streamed = false;  // a long message: only its front was ever here
+	size_t stream_left = 0; // the rest of it, while the front is not sent
 	uint64_t rows_sent = 0;
 	uint64_t rows_affected = 0;
 	size_t prefix_bytes = 0;  // simple: the proxy's own SQL in front of the client's

@@ -14,6 +14,11 @@ namespace {
 // A drained output buffer larger than this is given back: one big statement must not keep its
 // memory for the life of a pooled connection.
 constexpr size_t kKeptOutputBytes = 16 * 1024;
+// A request longer than this is moved into the output buffer instead of copied.
+constexpr size_t kStealBytes = 1024 * 1024;
+// Sent bytes in front of the rest are moved away when they are this much, so that a buffer that is
+// never quite empty does not grow.
+constexpr size_t kCompactBytes = 256 * 1024;
 
 std::string first_line(std::string_view message) {
 	return std::string(message.substr(0, message.find('\n')));
@@ -105,6 +110,9 @@ bool PgSQL_Connection::flush() {
 		if (out_.capacity() > kKeptOutputBytes) {
 			out_.shrink_to_fit();
 		}
+	} else if (out_sent_ > kCompactBytes && out_sent_ > unsent_bytes()) {
+		out_.erase(0, out_sent_);
+		out_sent_ = 0;
 	}
 	update_watch();
 	return true;
@@ -143,6 +151,21 @@ bool PgSQL_Connection::send(const iovec* parts, int count) {
 	}
 	update_watch();
 	return true;
+}
+
+bool PgSQL_Connection::send_all(std::string& bytes) {
+	if (bytes.size() <= kStealBytes) {
+		return send(bytes);
+	}
+	std::string taken;
+	taken.swap(bytes);
+	if (state_ == Connection_State::dead || unsent_bytes() > 0) {
+		return send(std::string_view(taken));
+	}
+	uncounted_sent += taken.size();
+	out_ = std::move(taken);
+	out_sent_ = 0;
+	return flush();
 }
 
 ssize_t PgSQL_Connection::receive(char* buffer, size_t capacity) {

@@ -21,6 +21,9 @@ namespace {
 // A drained buffer larger than this is given back (bug bank BB-185: one large row must not keep
 // its memory for the life of a client).
 constexpr size_t kKeptOutputBytes = 4 * 1024;
+// Sent bytes in front of the rest are moved away when they are this much, so that a buffer that is
+// never quite empty does not grow.
+constexpr size_t kCompactBytes = 256 * 1024;
 // Plain text of one TLS record at most.
 constexpr size_t kTlsRecordBytes = 16 * 1024;
 } // namespace
@@ -306,6 +309,9 @@ bool PgSQL_Data_Stream::drain() {
 		if (out_.capacity() > kKeptOutputBytes) {
 			out_.shrink_to_fit();
 		}
+	} else if (out_sent_ > kCompactBytes && out_sent_ > unsent_bytes()) {
+		out_.erase(0, out_sent_);
+		out_sent_ = 0;
 	}
 	update_watch();
 	return true;

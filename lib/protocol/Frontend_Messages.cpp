@@ -60,6 +60,17 @@ bool parse(std::span<const uint8_t> body, Parse_View& out) {
 	return reader.at_end();
 }
 
+bool parse_front(std::span<const uint8_t> body, Bind_View& out) {
+	Span_Reader reader(body);
+	out.portal = reader.cstring();
+	out.statement = reader.cstring();
+	if (!reader.ok()) {
+		return false;
+	}
+	out.rest = body.subspan(reader.offset());
+	return true;
+}
+
 bool parse(std::span<const uint8_t> body, Bind_View& out) {
 	Span_Reader reader(body);
 	out.portal = reader.cstring();
@@ -126,6 +137,11 @@ void append_query(std::string& out, std::string_view sql) {
 
 void append_parse(std::string& out, std::string_view statement, std::string_view sql,
                   Oid_List parameter_types) {
+	// A large text does not double the buffer, nor does what follows it.
+	constexpr size_t kLarge = 256 * 1024;
+	if (sql.size() > kLarge) {
+		out.reserve(out.size() + sql.size() + kLarge);
+	}
 	Message_Writer message(out, 'P');
 	append_cstring(out, statement);
 	append_cstring(out, sql);
@@ -133,8 +149,9 @@ void append_parse(std::string& out, std::string_view statement, std::string_view
 	out.append(parameter_types.wire());
 }
 
-void append_bind_renamed(std::string& out, const Bind_View& bind, std::string_view statement) {
-	Message_Writer message(out, 'B');
+void append_bind_renamed(std::string& out, const Bind_View& bind, std::string_view statement,
+                         size_t to_come) {
+	Message_Writer message(out, 'B', to_come);
 	append_cstring(out, bind.portal);
 	append_cstring(out, statement);
 	out.append(bind.rest.begin(), bind.rest.end());

@@ -59,6 +59,8 @@ bool allowed(Session_State from, Session_State to) {
 constexpr size_t kMaxReadAhead = 256 * 1024;
 // Memory an idle session keeps for input.
 constexpr size_t kKeptInputBytes = 2 * 1024;
+// A message of which this much is there gets room for all of it.
+constexpr size_t kRoomFromBytes = 256 * 1024;
 // Consumed input in front of the rest is moved away when it is this much.
 constexpr size_t kCompactBytes = 64 * 1024;
 // Bytes waiting for a slow server in a COPY or a pipeline: above this the client is not read.
@@ -341,7 +343,8 @@ void PgSQL_Session::drop_consumed_input() {
 		in_begin_ = 0;
 		request_end_ = 0;
 		in_.clear();
-		if (in_.capacity() > kKeptInputBytes) {
+		// While messages go through, the room of the next read is kept.
+		if (in_.capacity() > (state_ == waiting_client_data ? kKeptInputBytes : kMaxReadAhead)) {
 			in_.shrink_to_fit();
 		}
 	} else if (in_begin_ > kCompactBytes) {
@@ -377,13 +380,25 @@ bool PgSQL_Session::skip_lost_copy_data() {
 	return lost_copy_left_ == 0;
 }
 
+// A large message that is kept whole takes its own size, not what doubling the buffer arrives at.
+// Not before a good part of it is there: a length alone costs a client nothing.
+void PgSQL_Session::make_room_for_rest(size_t at, const Frame_Header& header) {
+	if (in_.size() - at > kRoomFromBytes) {
+		in_.reserve(at + header.size());
+	}
+}
+
 // Takes the next message of an idle client. False: more bytes are needed.
 bool PgSQL_Session::dispatch_frame() {
 	Frame_Header header;
 	if (check_header(in_begin_, header) != Frame_Status::complete) {
 		return false;
 	}
+	if (is_long(header)) {
+		return begin_long(header);
+	}
 	if (in_.size() - in_begin_ < header.size()) {
+		make_room_for_rest(in_begin_, header);
 		return false;
 	}
 	Frame frame;
@@ -442,6 +457,7 @@ void PgSQL_Session::answer_error(const Error& error) {
 	// sends no other.
 	const bool needs_sync = request_.kind == Request_Kind::extended && request_.open;
 	in_begin_ = std::max(in_begin_, request_end_);
+	lost_copy_left_ += request_.stream_left;
 	const char status = poisoned_ ? 'E' : transaction_status_;
 	if (needs_sync) {
 		skip_to_sync_ = true;
@@ -472,7 +488,7 @@ void PgSQL_Session::check_backpressure() {
 }
 
 void PgSQL_Session::on_backend_drained(PgSQL_Connection&) {
-	if (request_.copy_in || request_.open) {
+	if (request_.copy_in || request_.copy_left > 0 || request_.open) {
 		stream_.pause_reading(false);
 		process_input();
 	}
@@ -562,7 +578,8 @@ PgSQL_Session::Info PgSQL_Session::info() const {
 // its digest when it may carry a password.
 std::string PgSQL_Session::shown_text() const {
 	std::string_view text = batch_text();
-	if (request_.kind == Request_Kind::simple && request_end_ > in_begin_ + kFrameHeaderBytes) {
+	if (request_.kind == Request_Kind::simple && !request_.streamed &&
+	    request_end_ > in_begin_ + kFrameHeaderBytes) {
 		text = std::string_view(in_).substr(in_begin_ + kFrameHeaderBytes,
 		                                    request_end_ - in_begin_ - kFrameHeaderBytes - 1);
 	}

@@ -151,7 +151,8 @@ void PgSQL_Session::send_request(std::string& out) {
 		if (request_.waiting_for_position) {
 			append_wait_extended(out);
 		}
-		if (!translate_extended(in_begin_, request_end_, out)) {
+		if (!(request_.streamed ? translate_long(in_begin_, out)
+		                        : translate_extended(in_begin_, request_end_, out))) {
 			return;
 		}
 		break;
@@ -163,11 +164,15 @@ void PgSQL_Session::send_request(std::string& out) {
 	                                        : Session_State::processing_statement);
 	const std::array<iovec, 2> parts = {iovec{out.data(), out.size()},
 	                                    iovec{const_cast<char*>(direct.data()), direct.size()}};
-	const bool two = !out.empty() && !direct.empty();
-	const bool sent =
-	    two ? backend_->send(parts.data(), 2) : backend_->send(&parts[out.empty() ? 1 : 0], 1);
+	const bool sent = direct.empty() ? backend_->send_all(out)
+	                  : out.empty()  ? backend_->send(direct)
+	                                 : backend_->send(parts.data(), 2);
 	if (!sent) {
 		on_backend_lost(backend_->error());
+	} else if (request_.streamed) {
+		stream_rest();
+	} else if (request_.open) {
+		process_input(); // the server says nothing before it has what is here already
 	}
 }
 
@@ -265,7 +270,7 @@ void PgSQL_Session::on_backend_readable(PgSQL_Connection& connection) {
 			break;
 		}
 	}
-	if (request_.copy_in ||
+	if (request_.copy_in || request_.copy_left > 0 ||
 	    (request_.open && (request_end_ < in_.size() || stream_.reading_paused()))) {
 		process_input();
 	}

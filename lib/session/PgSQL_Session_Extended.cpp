@@ -31,7 +31,13 @@ size_t PgSQL_Session::extended_batch_end(size_t from, bool& closed) {
 		if (status == Frame_Status::malformed) {
 			return 0;
 		}
+		if (status == Frame_Status::complete && is_long(frame)) {
+			return at > from ? at : 0; // what is in front of it goes first
+		}
 		if (status == Frame_Status::incomplete || in_.size() - at < frame.size()) {
+			if (status == Frame_Status::complete) {
+				make_room_for_rest(at, frame);
+			}
 			// A long pipeline without Sync goes out in pieces.
 			return at - from > kMaxBatchBytes ? at : 0;
 		}
@@ -104,6 +110,17 @@ bool PgSQL_Session::begin_extended() {
 // More messages of a request that was sent without Sync.
 bool PgSQL_Session::continue_extended() {
 	while (request_.open && request_end_ < in_.size()) {
+		Frame_Header header;
+		const Frame_Status status = check_header(request_end_, header);
+		if (status == Frame_Status::malformed) {
+			return false;
+		}
+		if (status == Frame_Status::complete && is_long(header)) {
+			if (!continue_long(header)) {
+				return false;
+			}
+			continue;
+		}
 		bool closed = false;
 		const size_t end = extended_batch_end(request_end_, closed);
 		if (end == 0) {
@@ -117,7 +134,7 @@ bool PgSQL_Session::continue_extended() {
 		if (!translate_extended(from, end, out)) {
 			return false;
 		}
-		if (!out.empty() && !backend_->send(out)) {
+		if (!out.empty() && !backend_->send_all(out)) {
 			on_backend_lost(backend_->error());
 			return false;
 		}
@@ -163,7 +180,8 @@ void PgSQL_Session::classify_extended(size_t from, size_t to) {
 		    Query_View query_view;
 		    if (frame.type == 'P' && parse(frame.body, parse_view)) {
 			    consider(worker_.queries.analyse(parse_view.sql, standard_conforming_strings_));
-			    batch_sql_ = parse_view.sql;
+			    batch_sql_ = parse_view.sql.substr(
+			        0, static_cast<size_t>(worker_.config->threshold_query_length));
 			    batch_statement_.reset();
 			    parsed.push_back(parse_view.statement);
 		    } else if (frame.type == 'B' && parse(frame.body, bind_view)) {
@@ -267,8 +285,14 @@ bool PgSQL_Session::translate_frame(const Frame& frame, std::string_view raw, st
 	switch (frame.type) {
 	case 'P':
 		return translate_parse(frame, out);
-	case 'B':
-		return translate_bind(frame, out);
+	case 'B': {
+		Bind_View view;
+		if (!parse(frame.body, view)) {
+			return false;
+		}
+		translate_bind(view, 0, out);
+		return true;
+	}
 	case 'D':
 		return translate_describe(frame, out);
 	case 'E':
@@ -394,11 +418,18 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 
 // A Query (or FunctionCall) behind extended messages ends the batch in the place of a Sync.
 void PgSQL_Session::translate_query(const Frame& frame, std::string_view raw, std::string& out) {
-	Operation operation{.kind = Operation_Kind::query};
 	Query_View query;
-	if (frame.type == 'Q' && parse(frame.body, query)) {
+	const bool is_query = frame.type == 'Q' && parse(frame.body, query);
+	queue_query(is_query ? analyse_query(query.sql) : nullptr, raw, out);
+}
+
+// `analysis` is null for a FunctionCall.
+void PgSQL_Session::queue_query(const Statement_Analysis_Ptr& analysis, std::string_view raw,
+                                std::string& out) {
+	Operation operation{.kind = Operation_Kind::query};
+	if (analysis != nullptr) {
 		auto change = std::make_shared<Prepared_Change>();
-		change->resolved = analyse_query(query.sql);
+		change->resolved = analysis;
 		align_names(change->resolved->statement, out);
 		note_execution(change->resolved->statement);
 		operation.change = std::move(change);
@@ -412,11 +443,8 @@ void PgSQL_Session::translate_query(const Frame& frame, std::string_view raw, st
 	backend_->backend_state.unnamed_statement = 0;
 }
 
-bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
-	Bind_View view;
-	if (!parse(frame.body, view)) {
-		return false;
-	}
+// `to_come`: bytes of a long one that are not here yet.
+void PgSQL_Session::translate_bind(const Bind_View& view, size_t to_come, std::string& out) {
 	Prepared_Statement_Ptr statement;
 	const std::string_view name = server_name(view.statement, statement, out);
 	if (view.portal.empty()) {
@@ -424,9 +452,8 @@ bool PgSQL_Session::translate_bind(const Frame& frame, std::string& out) {
 	} else {
 		portals_[std::string(view.portal)] = statement;
 	}
-	append_bind_renamed(out, view, name);
+	append_bind_renamed(out, view, name, to_come);
 	queue({.kind = Operation_Kind::bind, .statement = statement});
-	return true;
 }
 
 bool PgSQL_Session::translate_describe(const Frame& frame, std::string& out) {

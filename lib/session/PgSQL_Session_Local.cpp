@@ -206,6 +206,7 @@ void PgSQL_Session::finish_locally(const Local_Answer& answer) {
 	}
 	append_ready_for_query(out, static_cast<Transaction_Status>(transaction_status_));
 	in_begin_ = request_end_;
+	lost_copy_left_ += request_.stream_left;
 	request_.clear();
 	send_to_client(out);
 }

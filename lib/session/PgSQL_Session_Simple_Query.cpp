@@ -76,7 +76,8 @@ bool PgSQL_Session::apply_rules(std::string_view sql) {
 		finish_locally({.tag = *request_.rules.ok_msg});
 		return false;
 	}
-	if (request_.rules.rewritten != nullptr && request_.kind == Request_Kind::simple) {
+	if (request_.rules.rewritten != nullptr && request_.kind == Request_Kind::simple &&
+	    !request_.streamed) {
 		request_.rewritten = *request_.rules.rewritten;
 		// What runs is the new text, so that is what must be classified.
 		request_.analysis = analyse_query(request_.rewritten);
