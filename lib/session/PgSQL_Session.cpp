@@ -380,8 +380,8 @@ bool PgSQL_Session::skip_lost_copy_data() {
 	return lost_copy_left_ == 0;
 }
 
-// A large message that is kept whole takes its own size, not what doubling the buffer arrives at.
-// Not before a good part of it is there: a length alone costs a client nothing.
+// Room for a large message that is kept whole: its size, not what doubling arrives at. Only when a
+// good part of it is there: a length alone costs a client nothing.
 void PgSQL_Session::make_room_for_rest(size_t at, const Frame_Header& header) {
 	if (in_.size() - at > kRoomFromBytes) {
 		in_.reserve(at + header.size());
@@ -479,10 +479,9 @@ void PgSQL_Session::check_backpressure() {
 	if (backend_ == nullptr || backend_->state() == Connection_State::connecting) {
 		return;
 	}
-	const size_t waiting = stream_.unsent_bytes();
-	if (waiting > kHighWater) {
+	if (stream_.unsent_bytes() > kHighWater) {
 		backend_->pause_reading(true);
-	} else if (waiting < kLowWater) {
+	} else if (stream_.unsent_bytes() < kLowWater) {
 		backend_->pause_reading(false);
 	}
 }
