@@ -16,6 +16,7 @@
 #include "base/Secret.h"
 #include "config/Config_Rows.h"
 #include "net/Event_Loop.h"
+#include "net/Tcp_Options.h"
 
 #include <cstdint>
 #include <memory>
@@ -71,8 +72,7 @@ struct Connect_Request {
 	Proxy_Protocol protocol = Proxy_Protocol::off;    // which _polar_ parameters to send
 	std::string identity_host;                        // stated client address
 	int identity_port = 0;
-	int64_t keepalive_idle_s = 0;    // 0: no keepalive
-	int64_t tcp_user_timeout_ms = 0; // 0: the system's
+	Tcp_Options tcp;
 };
 
 class PgSQL_Connection final : private Io_Handler {

@@ -34,6 +34,8 @@ enum class String_Check : uint8_t {
 	log_path,  // no trailing slash; the directory of an absolute path exists
 	identity_host,
 	database_limits, // database=number, ...
+	network_list,
+	file_mode, // up to 0777, octal
 };
 
 struct Variable_Info {

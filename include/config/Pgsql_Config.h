@@ -7,6 +7,7 @@
 
 #include "config/Config_Rows.h"
 #include "config/Database_Limits.h"
+#include "config/Network_List.h"
 #include "config/Polardb_Policy.h"
 
 #include <cstdint>
@@ -31,6 +32,8 @@ struct Pgsql_Config {
 	// build_pgsql_config(); agrees with the defaults when default-constructed.
 	Polardb_Policy policy;
 	Database_Limits database_limits; // of max_connections_per_database
+	// proxy_protocol_networks, likewise.
+	Network_List proxy_networks;
 };
 
 // TLS towards a server without a row of its own in pgsql_servers_ssl_params: pgsql-ssl_p2s_*.

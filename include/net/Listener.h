@@ -13,8 +13,13 @@
 
 namespace proxy {
 
-// Opens a non-blocking listening socket. A stale Unix socket file is replaced.
-Result<int> open_listener(const Listen_Address& address);
+// Connections that may wait to be accepted.
+inline constexpr int kListenBacklog = 1024;
+
+// Opens a non-blocking listening socket; REQUIRES: no Unix socket (Unix_Listener.h).
+Result<int> open_tcp_listener(const Listen_Address& address);
+// Numeric address and port of this end; empty and 0 for a Unix socket.
+std::string local_address(int fd, int& port);
 
 class Accept_Handler {
 public:

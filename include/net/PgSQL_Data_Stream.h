@@ -59,6 +59,8 @@ public:
 	bool open() const { return fd_ >= 0; }
 	// The first byte the client sent, without taking it; -1: none yet, -2: closed.
 	int peek_byte() const;
+	// Bytes that are there, without taking them, before TLS: 0 none yet, -1 closed or broken.
+	ssize_t peek(char* buffer, size_t capacity) const;
 
 	void close();
 	uint64_t bytes_received() const { return bytes_received_; }

@@ -8,8 +8,16 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <string>
 
 namespace proxy {
+
+// What a client, or another proxy for one of its clients, asks for.
+struct Cancel_Request {
+	uint32_t pid = 0;
+	std::string key;
+	bool forwarded = false; // never passed on again
+};
 
 enum class Cancel_State : uint8_t {
 	pending,

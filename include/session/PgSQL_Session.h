@@ -40,6 +40,7 @@
 #include "protocol/Ready_Tail.h"
 #include "protocol/Startup.h"
 #include "route/Route_Plan.h"
+#include "session/Front_Door.h"
 #include "session/Login_Wait.h"
 #include "session/Session_Request.h"
 #include "session/Worker_Context.h"
@@ -85,8 +86,18 @@ public:
 	struct Peer {
 		std::string host; // numeric; empty: Unix socket
 		int port = 0;
-		std::string local_host; // where the client connected to
-		int local_port = 0;
+		std::string local_host; // where the client connected to; of a Unix socket the path
+		int local_port = 0;     // 0: a Unix socket
+		// On this machine. Never by what a PROXY header says.
+		bool local = false;
+		// A PROXY header must come before anything else.
+		bool header_due = false;
+
+		bool is_unix() const { return local_port == 0; }
+		// As it is shown, and matched by rules.
+		std::string_view name() const {
+			return host.empty() ? std::string_view("localhost") : std::string_view(host);
+		}
 	};
 
 	PgSQL_Session(Worker_Context& worker, uint32_t id, int fd, Peer peer);
@@ -166,11 +177,19 @@ private:
 	void discard_backend();
 	void check_backpressure();
 
-	// ---- _Startup ----
-	bool process_startup();
+	// ---- _Transport: what comes before the startup message ----
+	bool read_proxy_header();
+	bool begin_direct_tls();
+	size_t input_room() const;
 	bool on_startup_packet(const Startup_Packet& packet);
 	bool refuse_startup(const Error& error);
+	bool refuse_version(const Startup_Packet& packet);
 	bool on_ssl_request(const Startup_Packet& packet);
+	bool on_gss_request(const Startup_Packet& packet);
+	bool on_cancel_request(const Startup_Packet& packet);
+
+	// ---- _Startup ----
+	bool process_startup();
 	bool begin_login(const Startup_Packet& packet);
 	bool take_startup_parameter(const std::string& name, const std::string& value);
 	bool take_startup_parameters(const Startup_Packet& packet);
@@ -184,6 +203,7 @@ private:
 	bool derive_keys();
 	bool on_keys_derived(Login_Answer_Ptr answer);
 	bool start_authentication();
+	void leave_door();
 	bool on_password(const Frame& frame);
 	bool after_auth(Auth_Flow::Status status);
 	bool admit();
@@ -437,7 +457,7 @@ private:
 
 	Worker_Context& worker_;
 	const uint32_t id_;
-	const Peer peer_;
+	Peer peer_;
 	Session_State state_ = Session_State::connecting_client;
 	PgSQL_Data_Stream stream_;
 
@@ -455,9 +475,7 @@ private:
 	std::string cancel_key_;
 	bool counted_ = false; // in the connection limits
 	bool logged_in_ = false;
-	bool negotiate_ = false;
-	bool tls_was_asked_ = false; // by an SSLRequest, not directly
-	std::vector<std::string> refused_options_;
+	std::unique_ptr<Front_Door> door_; // null once logged in
 	int64_t started_us_ = 0;
 	int64_t last_activity_us_ = 0;
 	Deadline_Slot deadline_slot_;

@@ -17,6 +17,7 @@
 #include "session/Cancel_Ticket.h"
 #include "session/Login_Wait.h"
 #include "session/Route_Counters.h"
+#include "session/Session_Ids.h"
 #include "session/Session_Listen.h"
 #include "stats/Worker_Counters.h"
 
@@ -58,7 +59,8 @@ private:
 struct Shared_Limits {
 	std::atomic<int64_t> client_connections{0};
 	Database_Counts databases;
-	std::atomic<uint64_t> next_session_id{0};
+	std::atomic<int64_t> logins{0}; // connections that are not logged in yet
+	Session_Ids session_ids;
 };
 
 // What a session asks of its worker.
@@ -71,8 +73,8 @@ public:
 	// The session no longer waits there.
 	virtual void forget_parked(PgSQL_Session& session) = 0;
 	virtual Pool_Waiter_Sink& waiter_sink() = 0;
-	// A client's CancelRequest: every worker looks for the session.
-	virtual void broadcast_cancel(uint32_t pid, const std::string& key,
+	// A CancelRequest: every worker looks for the session, or the proxy whose it is gets it.
+	virtual void broadcast_cancel(const Cancel_Request& request,
 	                              const Cancel_Ticket_Ptr& ticket) = 0;
 	// Sends a cancel to a server from a thread that may block; the ticket tells the outcome.
 	virtual void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) = 0;

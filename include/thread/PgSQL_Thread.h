@@ -94,8 +94,7 @@ private:
 	void note_parked(PgSQL_Session& session, Server_Ptr server) override;
 	void forget_parked(PgSQL_Session& session) override;
 	Pool_Waiter_Sink& waiter_sink() override { return mailbox_; }
-	void broadcast_cancel(uint32_t pid, const std::string& key,
-	                      const Cancel_Ticket_Ptr& ticket) override;
+	void broadcast_cancel(const Cancel_Request& request, const Cancel_Ticket_Ptr& ticket) override;
 	void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) override;
 	void hold_until(std::unique_ptr<PgSQL_Connection> connection,
 	                Cancel_Ticket_Ptr ticket) override;
@@ -105,6 +104,7 @@ private:
 	void report_server_failure(const PgSQL_SrvC& server) override;
 
 	void on_accept(int fd, std::string peer_host, int peer_port, const Listen_Address& at) override;
+	void refuse(int fd);
 	void on_wake() override;
 	void on_pass() override;
 

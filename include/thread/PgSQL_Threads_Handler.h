@@ -4,6 +4,7 @@
 
 #include "base/Result.h"
 #include "net/Listener.h"
+#include "net/Unix_Listener.h"
 #include "thread/PgSQL_Thread.h"
 
 #include <functional>
@@ -39,13 +40,14 @@ public:
 	const std::vector<std::unique_ptr<PgSQL_Thread>>& workers() const { return workers_; }
 
 private:
+	void close_shared_sockets();
 	Result<void> bind_listeners(std::vector<std::vector<std::pair<int, bool>>>& sockets,
-	                            const std::vector<Listen_Address>& addresses, size_t workers);
+	                            const std::vector<Listen_Address>& addresses, mode_t socket_mode);
 
 	Runtime_Shared& shared_;
 	std::vector<std::unique_ptr<PgSQL_Thread>> workers_;
 	std::vector<int> shared_sockets_; // Unix sockets: one descriptor for all workers
-	std::vector<std::string> socket_files_;
+	std::vector<Socket_File> socket_files_;
 	bool paused_ = false;
 };
 

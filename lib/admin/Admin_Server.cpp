@@ -2,6 +2,7 @@
 
 #include "base/Clock.h"
 #include "base/Log.h"
+#include "net/Unix_Listener.h"
 #include "protocol/PgSQL_Protocol.h"
 
 #include <fmt/format.h>
@@ -18,8 +19,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -69,43 +68,6 @@ void describe_peer(const sockaddr_storage& address, Admin_Peer& peer) {
 	}
 }
 
-// A socket file left over by a process that is gone can be removed; one in use must not be.
-void remove_stale_socket(const sockaddr_un& address) {
-	const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (probe < 0) {
-		return;
-	}
-	const bool refused =
-	    connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 &&
-	    errno == ECONNREFUSED;
-	close(probe);
-	struct stat info {};
-	if (refused && stat(address.sun_path, &info) == 0 && S_ISSOCK(info.st_mode)) {
-		unlink(address.sun_path);
-	}
-}
-
-Result<int> listen_unix(const Listen_Address& wanted) {
-	sockaddr_un address{};
-	if (wanted.path.size() >= sizeof(address.sun_path)) {
-		return make_error("58030", "socket path is too long: " + wanted.path);
-	}
-	address.sun_family = AF_UNIX;
-	std::memcpy(address.sun_path, wanted.path.data(), wanted.path.size());
-	remove_stale_socket(address);
-	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0) {
-		return socket_error("cannot create a socket");
-	}
-	if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-	    listen(fd, kBacklog) != 0) {
-		const Error error = socket_error("cannot listen on " + wanted.text());
-		close(fd);
-		return error;
-	}
-	return fd;
-}
-
 Result<int> listen_tcp(const Listen_Address& wanted) {
 	addrinfo hints{};
 	hints.ai_socktype = SOCK_STREAM;
@@ -140,12 +102,13 @@ Result<int> listen_tcp(const Listen_Address& wanted) {
 struct Admin_Server::Listener {
 	Listen_Address wanted;
 	int fd = -1;
+	Socket_File file;
 
 	~Listener() {
 		if (fd >= 0) {
 			close(fd);
 			if (wanted.is_unix()) {
-				unlink(wanted.path.c_str());
+				file.remove();
 			}
 		}
 	}
@@ -208,13 +171,19 @@ Result<void> Admin_Server::listen_on(const std::vector<Listen_Address>& addresse
 			retired_.erase(retired);
 			continue;
 		}
-		Result<int> fd = address.is_unix() ? listen_unix(address) : listen_tcp(address);
-		if (!fd.ok()) {
-			return fd.take_error();
+		auto listener = std::make_unique<Listener>();
+		listener->wanted = address;
+		if (address.is_unix()) {
+			auto bound_socket = listen_unix(address.path, kDefaultSocketMode, kBacklog);
+			PROXY_TRY(bound_socket);
+			listener->fd = bound_socket.value().fd;
+			listener->file = bound_socket.value().file;
+		} else {
+			auto fd = listen_tcp(address);
+			PROXY_TRY(fd);
+			listener->fd = fd.value();
 		}
-		opened.push_back(std::make_unique<Listener>());
-		opened.back()->wanted = address;
-		opened.back()->fd = fd.value();
+		opened.push_back(std::move(listener));
 	}
 	for (auto& listener : listeners_) {
 		if (std::find(addresses.begin(), addresses.end(), listener->wanted) == addresses.end()) {

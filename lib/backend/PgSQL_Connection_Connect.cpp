@@ -138,12 +138,14 @@ PgSQL_Connection::PgSQL_Connection(Server_Ptr server, const Connect_Request& req
 	parameters.add("gssencmode", "disable");
 	parameters.add("passfile", "/dev/null");
 	parameters.add("options", "");
-	parameters.add("keepalives", request.keepalive_idle_s > 0 ? "1" : "0");
-	if (request.keepalive_idle_s > 0) {
-		parameters.add("keepalives_idle", std::to_string(request.keepalive_idle_s));
+	parameters.add("keepalives", request.tcp.keepalive ? "1" : "0");
+	if (request.tcp.keepalive && request.tcp.keepalive_idle_s > 0) {
+		parameters.add("keepalives_idle", std::to_string(request.tcp.keepalive_idle_s));
+		parameters.add("keepalives_interval", std::to_string(Tcp_Options::kProbeIntervalS));
+		parameters.add("keepalives_count", std::to_string(Tcp_Options::kProbes));
 	}
-	if (request.tcp_user_timeout_ms > 0) {
-		parameters.add("tcp_user_timeout", std::to_string(request.tcp_user_timeout_ms));
+	if (request.tcp.user_timeout_ms > 0) {
+		parameters.add("tcp_user_timeout", std::to_string(request.tcp.user_timeout_ms));
 	}
 	add_tls(parameters, request);
 	asked_lsn_ = asks_for_positions(protocol_);

@@ -2,6 +2,7 @@
 // all workers and never change but for their hit counters; a Rule_Matcher belongs to one worker.
 #pragma once
 
+#include "base/Ip_Address.h"
 #include "classify/Query_Processor.h"
 #include "classify/Query_Rule.h"
 
@@ -29,15 +30,9 @@ public:
 	bool matches(std::string_view address) const;
 
 private:
-	struct Network {
-		uint8_t bytes[16] = {}; // IPv4 as ::ffff:a.b.c.d
-		int bits = 128;
-	};
-	static bool parse_network(std::string_view text, Network& network);
-
 	std::string text_;
 	bool wildcard_ = false;
-	std::vector<Network> networks_;
+	std::vector<Ip_Network> networks_;
 };
 
 // One of a rule's weighted ways on.

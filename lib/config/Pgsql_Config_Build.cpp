@@ -275,6 +275,7 @@ Result<Built_Config<Pgsql_Config>> build_pgsql_config(const Variable_Map& values
 		if (auto limits = Database_Limits::parse(next->max_connections_per_database); limits.ok()) {
 			next->database_limits = limits.take();
 		}
+		next->proxy_networks = Network_List::parse(next->proxy_protocol_networks).take();
 		check_together(running, *next, findings);
 	}
 	if (!findings.errors.empty()) {

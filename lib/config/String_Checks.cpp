@@ -3,6 +3,7 @@
 #include "config/Config_Words.h"
 #include "config/Database_Limits.h"
 #include "config/Listen_Address.h"
+#include "config/Network_List.h"
 
 #include <fmt/core.h>
 
@@ -186,6 +187,15 @@ Result<std::string> check_string(String_Check check, std::string_view text) {
 		const auto limits = Database_Limits::parse(text);
 		return limits.ok() ? Result<std::string>(std::string(text)) : limits.error();
 	}
+	case String_Check::network_list:
+		PROXY_TRY(Network_List::parse(text));
+		return std::string(text);
+	case String_Check::file_mode:
+		if (text.empty() || text.find_first_not_of("01234567") != std::string_view::npos ||
+		    (text.size() > 3 && text[0] != '0')) {
+			return refused(fmt::format("\"{}\" is no octal number up to 0777", text));
+		}
+		return std::string(text);
 	}
 	return refused("has no check");
 }

@@ -1,44 +1,27 @@
 #include "net/Listener.h"
 
+#include "base/Ip_Address.h"
 #include "base/Log.h"
 
 #include <arpa/inet.h>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 namespace proxy {
 
 namespace {
-constexpr int kBacklog = 1024;
 // Connections taken per readiness event, so that a storm of connects does not starve the clients
 // that are being served.
 constexpr int kAcceptsPerEvent = 64;
 
-Result<int> listen_unix(const Listen_Address& address) {
-	const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	sockaddr_un name{};
-	name.sun_family = AF_UNIX;
-	std::memcpy(name.sun_path, address.path.c_str(), address.path.size() + 1);
-	unlink(address.path.c_str());
-	if (fd < 0 || bind(fd, reinterpret_cast<sockaddr*>(&name), sizeof(name)) != 0 ||
-	    listen(fd, kBacklog) != 0) {
-		const std::string reason = std::strerror(errno);
-		if (fd >= 0) {
-			close(fd);
-		}
-		return make_error("08000", "cannot listen on " + address.path + ": " + reason);
-	}
-	return fd;
-}
+} // namespace
 
-Result<int> listen_tcp(const Listen_Address& address) {
+Result<int> open_tcp_listener(const Listen_Address& address) {
 	sockaddr_storage storage{};
 	socklen_t length = 0;
 	auto* v4 = reinterpret_cast<sockaddr_in*>(&storage);
@@ -59,7 +42,8 @@ Result<int> listen_tcp(const Listen_Address& address) {
 	const int on = 1;
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
 	    setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0 ||
-	    bind(fd, reinterpret_cast<sockaddr*>(&storage), length) != 0 || listen(fd, kBacklog) != 0) {
+	    bind(fd, reinterpret_cast<sockaddr*>(&storage), length) != 0 ||
+	    listen(fd, kListenBacklog) != 0) {
 		const std::string reason = std::strerror(errno);
 		if (fd >= 0) {
 			close(fd);
@@ -69,24 +53,28 @@ Result<int> listen_tcp(const Listen_Address& address) {
 	return fd;
 }
 
-std::string peer_text(const sockaddr_storage& peer, int& port) {
-	std::array<char, INET6_ADDRSTRLEN> text{};
+std::string address_text(const sockaddr_storage& address, int& port) {
 	port = 0;
-	if (peer.ss_family == AF_INET) {
-		const auto* v4 = reinterpret_cast<const sockaddr_in*>(&peer);
-		inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
+	if (address.ss_family == AF_INET) {
+		const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address);
 		port = ntohs(v4->sin_port);
-	} else if (peer.ss_family == AF_INET6) {
-		const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&peer);
-		inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-		port = ntohs(v6->sin6_port);
+		return Ip_Address::from_bytes({reinterpret_cast<const uint8_t*>(&v4->sin_addr), 4}).text();
 	}
-	return text.data();
+	if (address.ss_family == AF_INET6) {
+		const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address);
+		port = ntohs(v6->sin6_port);
+		return Ip_Address::from_bytes({v6->sin6_addr.s6_addr, 16}).text();
+	}
+	return {};
 }
-} // namespace
 
-Result<int> open_listener(const Listen_Address& address) {
-	return address.path.empty() ? listen_tcp(address) : listen_unix(address);
+std::string local_address(int fd, int& port) {
+	sockaddr_storage name{};
+	socklen_t length = sizeof(name);
+	if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) {
+		return {};
+	}
+	return address_text(name, port);
 }
 
 Listener::Listener(int fd, bool owned, Listen_Address address, Accept_Handler& handler)
@@ -119,7 +107,7 @@ void Listener::on_io(int) {
 				setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 			}
 			int port = 0;
-			std::string host = peer_text(peer, port);
+			std::string host = address_text(peer, port);
 			handler_.on_accept(fd, std::move(host), port, address_);
 			continue;
 		}

@@ -72,12 +72,20 @@ void PgSQL_Data_Stream::pause_reading(bool paused) {
 }
 
 int PgSQL_Data_Stream::peek_byte() const {
-	unsigned char byte = 0;
-	const ssize_t peeked = recv(fd_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	char byte = 0;
+	const ssize_t peeked = peek(&byte, 1);
 	if (peeked == 1) {
-		return byte;
+		return static_cast<unsigned char>(byte);
 	}
-	return peeked == 0 ? -2 : -1;
+	return peeked < 0 ? -2 : -1;
+}
+
+ssize_t PgSQL_Data_Stream::peek(char* buffer, size_t capacity) const {
+	const ssize_t peeked = recv(fd_, buffer, capacity, MSG_PEEK | MSG_DONTWAIT);
+	if (peeked < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) {
+		return 0;
+	}
+	return peeked > 0 ? peeked : -1;
 }
 
 uint64_t PgSQL_Data_Stream::progress() const {

@@ -1,8 +1,10 @@
 #include "protocol/Startup.h"
 
 #include "base/Span_Reader.h"
+#include "protocol/PgSQL_Protocol.h"
 #include "protocol/Wire_Writer.h"
 
+#include <algorithm>
 #include <optional>
 
 namespace proxy {
@@ -13,8 +15,10 @@ namespace {
 constexpr uint32_t kCancelRequestCode = (1234U << 16) | 5678U;
 constexpr uint32_t kSslRequestCode = (1234U << 16) | 5679U;
 constexpr uint32_t kGssEncRequestCode = (1234U << 16) | 5680U;
-constexpr uint16_t kSupportedMajor = 3;
+// No version that PostgreSQL uses or reserves.
+constexpr uint32_t kForwardedCancelCode = (1234U << 16) | 5778U;
 constexpr size_t kMinCancelKeyBytes = 4;
+constexpr size_t kLongCancelKeyBytes = 32;
 constexpr size_t kLengthFieldBytes = 4;
 constexpr size_t kVersionBytes = 4;
 constexpr uint8_t kTlsHandshakeByte = 0x16;
@@ -140,8 +144,9 @@ Startup_Packet parse_startup(std::span<const uint8_t> input) {
 	packet.size = length;
 	packet.major = static_cast<uint16_t>(code >> 16);
 	packet.minor = static_cast<uint16_t>(code & 0xffff);
-	if (code == kCancelRequestCode) {
+	if (code == kCancelRequestCode || code == kForwardedCancelCode) {
 		packet.kind = Startup_Kind::cancel_request;
+		packet.forwarded = code == kForwardedCancelCode;
 		packet.cancel_pid = reader.u32();
 		packet.cancel_key = reader.rest();
 		if (!reader.ok() || packet.cancel_key.size() < kMinCancelKeyBytes ||
@@ -154,7 +159,7 @@ Startup_Packet parse_startup(std::span<const uint8_t> input) {
 		if (!reader.at_end()) {
 			return malformed("invalid length of encryption request");
 		}
-	} else if (packet.major != kSupportedMajor) {
+	} else if (packet.major != kProtocolMajor) {
 		packet.kind = Startup_Kind::unsupported_version;
 	} else {
 		packet.kind = Startup_Kind::startup;
@@ -203,6 +208,26 @@ bool is_polar_parameter(std::string_view name) {
 	return starts_with(name, "_polar_");
 }
 
+uint32_t negotiated_version(uint16_t minor) {
+	return (uint32_t{kProtocolMajor} << 16) | std::min(minor, kHighestMinor);
+}
+
+size_t cancel_key_bytes(uint16_t minor) {
+	return minor >= 2 ? kLongCancelKeyBytes : kMinCancelKeyBytes;
+}
+
+void append_version_error(std::string& out, uint16_t major, uint16_t minor) {
+	const std::string text = "unsupported frontend protocol " + std::to_string(major) + "." +
+	                         std::to_string(minor) + ": server supports 3.0 to 3." +
+	                         std::to_string(kHighestMinor);
+	if (major >= kProtocolMajor) {
+		append_error_response(out, make_error("0A000", text), Severity::fatal);
+		return;
+	}
+	out.push_back('E');
+	append_cstring(out, "FATAL:  " + text + "\n");
+}
+
 bool is_protocol_extension(std::string_view name) {
 	return starts_with(name, "_pq_.");
 }
@@ -222,11 +247,21 @@ void append_ssl_request(std::string& out) {
 	append_u32(out, kSslRequestCode);
 }
 
-void append_cancel_request(std::string& out, uint32_t pid, std::string_view key) {
+namespace {
+void append_cancel(std::string& out, uint32_t code, uint32_t pid, std::string_view key) {
 	append_u32(out, static_cast<uint32_t>(12 + key.size()));
-	append_u32(out, kCancelRequestCode);
+	append_u32(out, code);
 	append_u32(out, pid);
 	out.append(key);
+}
+} // namespace
+
+void append_cancel_request(std::string& out, uint32_t pid, std::string_view key) {
+	append_cancel(out, kCancelRequestCode, pid, key);
+}
+
+void append_forwarded_cancel(std::string& out, uint32_t pid, std::string_view key) {
+	append_cancel(out, kForwardedCancelCode, pid, key);
 }
 
 void append_startup_message(std::string& out, uint16_t major, uint16_t minor,

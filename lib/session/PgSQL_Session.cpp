@@ -123,7 +123,10 @@ const char* name_of(Session_End end) {
 
 PgSQL_Session::PgSQL_Session(Worker_Context& worker, uint32_t id, int fd, Peer peer)
     : worker_(worker), id_(id), peer_(std::move(peer)), stream_(worker.loop, fd, *this),
-      started_us_(worker.now_us), last_activity_us_(worker.now_us) {
+      door_(std::make_unique<Front_Door>()), started_us_(worker.now_us),
+      last_activity_us_(worker.now_us) {
+	door_->header_due = peer_.header_due;
+	worker_.limits.logins.fetch_add(1, std::memory_order_relaxed);
 	worker_.counters.add(Counter::Client_Connections_created);
 	worker_.counters.add(Counter::Client_Connections_connected);
 	worker_.services.wake_by(*this, next_deadline_us());
@@ -176,6 +179,7 @@ void PgSQL_Session::end(Session_End how) {
 	}
 	unpark();
 	stop_listening();
+	leave_door();
 	if (backend_ != nullptr) {
 		// An answer may be outstanding or a transaction open: the server rolls back when the
 		// connection closes. A running statement is cancelled, so that it does not go on for
@@ -197,8 +201,8 @@ void PgSQL_Session::end(Session_End how) {
 	    how != Session_End::shutdown) {
 		worker_.counters.add(Counter::Client_Connections_aborted);
 		if (logged_in_) {
-			log_info("client {}:{} user {} session {}: {}", peer_.host, peer_.port, username_, id_,
-			         name_of(how));
+			log_info("client {}:{} user {} session {}: {}", peer_.name(), peer_.port, username_,
+			         id_, name_of(how));
 		}
 	}
 	stream_.flush();
@@ -252,18 +256,15 @@ void PgSQL_Session::on_stream_broken() {
 
 void PgSQL_Session::on_stream_readable() {
 	std::vector<char>& buffer = worker_.read_buffer;
-	if (state_ == connecting_client && logged_in_ == false && login_ == nullptr && in_.empty() &&
-	    !stream_.is_tls()) {
-		// A TLS ClientHello in place of a startup packet: leave it for OpenSSL to read.
-		constexpr int kTlsHandshakeByte = 0x16;
-		if (stream_.peek_byte() == kTlsHandshakeByte) {
-			if (worker_.tls == nullptr || !stream_.start_tls(worker_.tls)) {
-				end(Session_End::login_failed);
-				return;
-			}
-		}
+	if (state_ == connecting_client && in_.empty() && login_ == nullptr &&
+	    !(read_proxy_header() && begin_direct_tls())) {
+		return;
 	}
-	const ssize_t got = stream_.receive(buffer.data(), buffer.size());
+	const size_t room = std::min(buffer.size(), input_room());
+	if (room == 0) {
+		return; // client_must_wait() has stopped the reading
+	}
+	const ssize_t got = stream_.receive(buffer.data(), room);
 	if (got < 0) {
 		end(Session_End::client_vanished);
 		return;
@@ -322,7 +323,8 @@ void PgSQL_Session::take_input() {
 // The client has sent more than is wanted now.
 bool PgSQL_Session::client_must_wait() const {
 	if (state_ == connecting_client) {
-		return cancel_ != nullptr || (login_ != nullptr && login_->awaited != 0);
+		return cancel_ != nullptr || (login_ != nullptr && login_->awaited != 0) ||
+		       input_room() == 0;
 	}
 	if (state_ == waiting_client_data) {
 		return cancel_pending() && in_.size() - in_begin_ > kMaxReadAhead;

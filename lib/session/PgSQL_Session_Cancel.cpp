@@ -1,4 +1,5 @@
 // Cancel requests.
+#include "auth/Scram_Md5.h"
 #include "base/Log.h"
 #include "session/PgSQL_Session.h"
 #include "session/Session_Limits.h"
@@ -10,7 +11,7 @@ namespace proxy {
 // A cancel for an idle session does nothing (bug bank BB-148); for a waiting one it ends the wait;
 // for a running one it goes to the server, whose connection stays reserved until it has arrived.
 bool PgSQL_Session::cancel(std::string_view key, const Cancel_Ticket_Ptr& ticket) {
-	if (!logged_in_ || key != cancel_key_) {
+	if (!logged_in_ || !constant_time_equal(key, cancel_key_)) {
 		return false;
 	}
 	cancel_statement(ticket);

@@ -202,7 +202,7 @@ const PgSQL_Session::Identity& PgSQL_Session::identity() const {
 		const bool as_client = worker_.config->policy.identity_mode == Proxy_Identity_Mode::client;
 		if (as_client && !peer_.host.empty()) {
 			identity_ = {peer_.host, peer_.port};
-		} else if (!as_client && !peer_.local_host.empty()) {
+		} else if (!as_client && !peer_.is_unix()) {
 			identity_ = {peer_.local_host, peer_.local_port};
 		} else if (!worker_.config->polardb_proxy_identity_host.empty()) {
 			identity_ = {worker_.config->polardb_proxy_identity_host,
@@ -259,10 +259,9 @@ Connect_Request PgSQL_Session::connect_request_for(const PgSQL_SrvC& server) con
 	request.protocol = protocol_for(server);
 	request.identity_host = identity().host;
 	request.identity_port = identity().port;
-	request.tcp_user_timeout_ms = worker_.config->tcp_user_timeout_server;
-	if (worker_.config->use_tcp_keepalive) {
-		request.keepalive_idle_s = worker_.config->tcp_keepalive_time;
-	}
+	request.tcp = {.keepalive = worker_.config->use_tcp_keepalive,
+	               .keepalive_idle_s = worker_.config->tcp_keepalive_time,
+	               .user_timeout_ms = worker_.config->tcp_user_timeout_server};
 	return request;
 }
 

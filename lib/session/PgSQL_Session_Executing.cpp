@@ -392,7 +392,7 @@ void PgSQL_Session::account_statement(const Statement_Analysis& analysis, uint64
 	event.database = database_;
 	event.username = username_;
 	if (worker_.config->query_digests_track_hostname) {
-		event.client_address = peer_.host;
+		event.client_address = peer_.name();
 	}
 	event.time_us = elapsed_us;
 	event.now_s = worker_.now_s;

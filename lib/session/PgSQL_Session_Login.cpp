@@ -12,13 +12,6 @@
 namespace proxy {
 
 namespace {
-constexpr size_t kCancelKeyBytes = 4;
-constexpr uint32_t kProtocol30 = 3U << 16;
-
-bool is_local(const std::string& host) {
-	return host.empty() || host == "127.0.0.1" || host == "::1";
-}
-
 Login_Step step_after(Login_Step step) {
 	switch (step) {
 	case Login_Step::find_user:
@@ -101,9 +94,10 @@ bool PgSQL_Session::refuse_login(const Error& error) {
 // ---- who is it ----
 
 bool PgSQL_Session::find_user() {
-	if (negotiate_) {
-		std::vector<std::string_view> options(refused_options_.begin(), refused_options_.end());
-		append_negotiate_protocol_version(login_->out, kProtocol30, options);
+	const std::vector<std::string>& refused = door_->refused_options;
+	if (door_->minor > kHighestMinor || !refused.empty()) {
+		const std::vector<std::string_view> options(refused.begin(), refused.end());
+		append_negotiate_protocol_version(login_->out, negotiated_version(door_->minor), options);
 	}
 	const User_Entry_Ptr user = worker_.users == nullptr ? nullptr : worker_.users->find(username_);
 	user_ = user != nullptr && user->has_frontend ? user : nullptr;
@@ -188,7 +182,8 @@ bool PgSQL_Session::after_auth(Auth_Flow::Status status) {
 		worker_.counters.add(Counter::Access_Denied_Wrong_Password);
 		const char* with_password = login_->flow.password_was_empty() ? "NO" : "YES";
 		const std::string text = "ProxySQL Error: Access denied for user '" + username_ + "'@'" +
-		                         peer_.host + "' (using password: " + with_password + ")";
+		                         std::string(peer_.name()) + "' (using password: " + with_password +
+		                         ")";
 		log_warning("{}", text);
 		return refuse_login(make_error("28P01", text));
 	}
@@ -213,10 +208,10 @@ bool PgSQL_Session::admit() {
 	}
 	if (user_->use_ssl && !stream_.is_tls()) {
 		return refuse_login(make_error("28000", "ProxySQL Error: Access denied for user '" +
-		                                            username_ + "'@'" + peer_.host +
+		                                            username_ + "'@'" + std::string(peer_.name()) +
 		                                            "' (using password: YES). SSL is required"));
 	}
-	if (username_ == worker_.config->monitor_username && !is_local(peer_.host)) {
+	if (username_ == worker_.config->monitor_username && !peer_.local) {
 		return refuse_login(
 		    make_error("08004", "User '" + username_ + "' can only connect locally"));
 	}
@@ -242,6 +237,13 @@ bool PgSQL_Session::admit() {
 		    make_error("53300", "too many connections for database \"" + database_ + "\""));
 	}
 	return true;
+}
+
+void PgSQL_Session::leave_door() {
+	if (door_ != nullptr) {
+		worker_.limits.logins.fetch_sub(1, std::memory_order_relaxed);
+		door_.reset();
+	}
 }
 
 // ---- what he is told ----
@@ -295,12 +297,13 @@ bool PgSQL_Session::finish_login() {
 	standard_conforming_strings_ =
 	    normalised_value("standard_conforming_strings",
 	                     parameters["standard_conforming_strings"]) != "off";
-	cancel_key_.resize(kCancelKeyBytes);
+	cancel_key_.resize(cancel_key_bytes(door_->minor));
 	// Never fails for so few bytes once the system has booted.
-	[[maybe_unused]] const ssize_t got = getrandom(cancel_key_.data(), kCancelKeyBytes, 0);
+	[[maybe_unused]] const ssize_t got = getrandom(cancel_key_.data(), cancel_key_.size(), 0);
 	append_backend_key_data(out, id_, cancel_key_);
 	append_ready_for_query(out, Transaction_Status::idle);
 	logged_in_ = true;
+	leave_door();
 	set_state(Session_State::waiting_client_data);
 	renew_deadline();
 	send_to_client(out);

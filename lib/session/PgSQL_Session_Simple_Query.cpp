@@ -62,7 +62,7 @@ bool PgSQL_Session::apply_rules(std::string_view sql) {
 	Query_Origin origin;
 	origin.username = username_;
 	origin.database = database_;
-	origin.client_addr = peer_.host;
+	origin.client_addr = peer_.name();
 	origin.proxy_addr = peer_.local_host;
 	origin.proxy_port = peer_.local_port;
 	origin.flag_in = next_query_flag_in_;

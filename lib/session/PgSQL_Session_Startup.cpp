@@ -37,7 +37,7 @@ bool PgSQL_Session::process_startup() {
 		return false;
 	}
 	Frame frame;
-	switch (next_frame(unread(), kMaxStartupBytes, frame)) {
+	switch (next_frame(unread(), kMaxPasswordBytes, frame)) {
 	case Frame_Status::incomplete:
 		return false;
 	case Frame_Status::malformed:
@@ -51,74 +51,6 @@ bool PgSQL_Session::process_startup() {
 		return false;
 	}
 	return on_password(frame);
-}
-
-bool PgSQL_Session::on_startup_packet(const Startup_Packet& packet) {
-	switch (packet.kind) {
-	case Startup_Kind::incomplete:
-		return false;
-	case Startup_Kind::malformed:
-	case Startup_Kind::direct_tls: // its first byte was looked at before it was read
-		return refuse_startup(make_error(
-		    "08P01", packet.error.empty() ? "invalid startup packet" : std::string(packet.error)));
-	case Startup_Kind::unsupported_version:
-		return refuse_startup(make_error(
-		    "0A000", "unsupported frontend protocol " + std::to_string(packet.major) + "." +
-		                 std::to_string(packet.minor) + ": server supports 3.0 to 3.2"));
-	case Startup_Kind::ssl_request:
-		return on_ssl_request(packet);
-	case Startup_Kind::gssenc_request:
-		in_begin_ += packet.size;
-		send_to_client("N");
-		return true;
-	case Startup_Kind::cancel_request:
-		worker_.counters.add(Counter::Cancel_requests);
-		cancel_ = std::make_shared<Cancel_Ticket>();
-		worker_.services.broadcast_cancel(packet.cancel_pid, std::string(packet.cancel_key),
-		                                  cancel_);
-		cancel_since_us_ = worker_.now_us;
-		in_begin_ += packet.size;
-		end_cancel_request();
-		return false;
-	case Startup_Kind::startup:
-		if (stream_.is_tls() && stream_.bytes_received() > 0 && !tls_was_asked_ &&
-		    !stream_.has_alpn()) {
-			return refuse_startup(
-			    make_error("08P01", "direct TLS needs the ALPN protocol \"postgresql\""));
-		}
-		return begin_login(packet);
-	}
-	return false;
-}
-
-bool PgSQL_Session::refuse_startup(const Error& error) {
-	fatal(error, Session_End::protocol_violation);
-	return false;
-}
-
-bool PgSQL_Session::on_ssl_request(const Startup_Packet& packet) {
-	if (tls_was_asked_ || stream_.is_tls()) {
-		// As PostgreSQL: only the first one is an SSLRequest, another one is an odd version number.
-		return refuse_startup(make_error("0A000", "unsupported frontend protocol 1234.5679: "
-		                                          "encryption was negotiated already"));
-	}
-	in_begin_ += packet.size;
-	if (worker_.tls == nullptr) {
-		tls_was_asked_ = true;
-		send_to_client("N");
-		return true;
-	}
-	if (in_begin_ != in_.size()) {
-		// Bytes that came before the encryption must not be taken for encrypted ones.
-		return refuse_startup(make_error("08P01", "received unencrypted data after SSL request"));
-	}
-	tls_was_asked_ = true;
-	drop_consumed_input();
-	send_to_client("S");
-	if (state_ != Session_State::ended && !stream_.start_tls(worker_.tls)) {
-		end(Session_End::login_failed);
-	}
-	return false;
 }
 
 bool PgSQL_Session::begin_login(const Startup_Packet& packet) {
@@ -139,7 +71,7 @@ bool PgSQL_Session::begin_login(const Startup_Packet& packet) {
 	if (!take_startup_parameters(packet)) {
 		return false;
 	}
-	negotiate_ = packet.minor != 0 || !refused_options_.empty();
+	door_->minor = packet.minor;
 	in_begin_ += packet.size;
 	login_ = std::make_unique<Login_State>();
 	return continue_login();
@@ -159,7 +91,7 @@ bool PgSQL_Session::take_startup_parameter(const std::string& name, const std::s
 bool PgSQL_Session::take_startup_parameters(const Startup_Packet& packet) {
 	for (const auto& [name, value] : packet.parameters) {
 		if (is_protocol_extension(name)) {
-			refused_options_.emplace_back(name);
+			door_->refused_options.emplace_back(name);
 		}
 		if (!is_reserved_key(name) &&
 		    !take_startup_parameter(lower_case(name), std::string(value))) {

@@ -1,13 +1,13 @@
 #include "thread/PgSQL_Thread.h"
 
 #include "base/Clock.h"
+#include "base/Ip_Address.h"
 #include "base/Log.h"
+#include "net/Tcp_Options.h"
+#include "protocol/PgSQL_Protocol.h"
 #include "session/Session_Limits.h"
 
-#include <arpa/inet.h>
-#include <array>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
+#include <optional>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/socket.h>
@@ -24,38 +24,6 @@ constexpr int64_t kHeldPollMs = 10;
 constexpr int64_t kHeldLimitUs = 10 * kMicrosPerSecond;
 // Idle connections go back to the shared lists after this long without use.
 constexpr int64_t kLocalIdleUs = kMicrosPerSecond;
-
-std::string local_address(int fd, int& port) {
-	sockaddr_storage name{};
-	socklen_t length = sizeof(name);
-	std::array<char, INET6_ADDRSTRLEN> text{};
-	if (getsockname(fd, reinterpret_cast<sockaddr*>(&name), &length) != 0) {
-		return {};
-	}
-	if (name.ss_family == AF_INET) {
-		const auto* v4 = reinterpret_cast<const sockaddr_in*>(&name);
-		inet_ntop(AF_INET, &v4->sin_addr, text.data(), text.size());
-		port = ntohs(v4->sin_port);
-	} else if (name.ss_family == AF_INET6) {
-		const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&name);
-		inet_ntop(AF_INET6, &v6->sin6_addr, text.data(), text.size());
-		port = ntohs(v6->sin6_port);
-	}
-	return text.data();
-}
-
-// Notices a client whose machine is gone: nothing else would while it is idle.
-void set_keepalive(int fd, const Pgsql_Config& config) {
-	if (!config.use_tcp_keepalive) {
-		return;
-	}
-	const int on = 1;
-	const int idle_s = static_cast<int>(config.tcp_keepalive_time);
-	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
-	if (idle_s > 0) {
-		setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));
-	}
-}
 } // namespace
 
 Runtime_Shared::Runtime_Shared(const Snapshot<Pgsql_Config>& pgsql_config,
@@ -295,6 +263,7 @@ void PgSQL_Thread::session_ended(PgSQL_Session& session) {
 	deadlines_.remove(session);
 	// Deleted after the pass: callers up the stack still look at it.
 	ended_.push_back(std::move(found->second));
+	shared_.limits.session_ids.give_back(found->first);
 	sessions_.erase(found);
 }
 
@@ -312,10 +281,10 @@ void PgSQL_Thread::forget_parked(PgSQL_Session& session) {
 	parked_.erase(session.id());
 }
 
-void PgSQL_Thread::broadcast_cancel(uint32_t pid, const std::string& key,
+void PgSQL_Thread::broadcast_cancel(const Cancel_Request& request,
                                     const Cancel_Ticket_Ptr& ticket) {
 	for (Worker_Mailbox* peer : peers_) {
-		peer->post_cancel({pid, key, ticket});
+		peer->post_cancel({request.pid, request.key, ticket});
 	}
 }
 
@@ -373,22 +342,40 @@ void PgSQL_Thread::report_server_failure(const PgSQL_SrvC& server) {
 
 void PgSQL_Thread::on_accept(int fd, std::string peer_host, int peer_port,
                              const Listen_Address& at) {
-	// Process ids of a 31-bit counter: clients print them as signed numbers.
-	uint32_t id = 0;
-	while (id == 0 || sessions_.contains(id)) {
-		id = static_cast<uint32_t>(
-		         shared_.limits.next_session_id.fetch_add(1, std::memory_order_relaxed) + 1) &
-		     0x7fffffffU;
+	const Pgsql_Config& config = *context_.config;
+	if (shared_.limits.logins.load(std::memory_order_relaxed) >= config.max_connections) {
+		refuse(fd);
+		return;
 	}
 	PgSQL_Session::Peer peer;
 	peer.host = std::move(peer_host);
 	peer.port = peer_port;
-	if (at.path.empty()) {
+	if (at.is_unix()) {
+		peer.local_host = at.path;
+		peer.local = true;
+	} else {
 		peer.local_host = local_address(fd, peer.local_port);
-		set_keepalive(fd, *context_.config);
+		const std::optional<Ip_Address> address = Ip_Address::parse(peer.host);
+		peer.header_due = config.proxy_networks.contains(peer.host);
+		peer.local = !peer.header_due && address && address->is_loopback();
+		set_tcp_options(fd, {.keepalive = config.use_tcp_keepalive,
+		                     .keepalive_idle_s = config.tcp_keepalive_time,
+		                     .user_timeout_ms = config.tcp_user_timeout_client});
 	}
+	const uint32_t id = shared_.limits.session_ids.take();
 	auto session = std::make_unique<PgSQL_Session>(context_, id, fd, std::move(peer));
 	sessions_.emplace(id, std::move(session));
+}
+
+// As many connections as there may be clients have not logged in: told at once and closed, so that
+// those who never log in cost a bounded amount of memory.
+void PgSQL_Thread::refuse(int fd) {
+	counters_.add(Counter::Access_Denied_Max_Connections);
+	std::string out;
+	append_error_response(out, make_error("53300", "Too many connections"), Severity::fatal);
+	[[maybe_unused]] const ssize_t sent =
+	    ::send(fd, out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
 }
 
 void PgSQL_Thread::pause_listeners(bool paused) {

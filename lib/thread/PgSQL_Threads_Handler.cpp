@@ -4,6 +4,7 @@
 #include "base/Log.h"
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <unistd.h>
 
@@ -29,22 +30,22 @@ PgSQL_Threads_Handler::~PgSQL_Threads_Handler() {
 Result<void>
 PgSQL_Threads_Handler::bind_listeners(std::vector<std::vector<std::pair<int, bool>>>& sockets,
                                       const std::vector<Listen_Address>& addresses,
-                                      size_t workers) {
+                                      mode_t socket_mode) {
 	for (const Listen_Address& address : addresses) {
 		if (!address.path.empty()) {
-			auto fd = open_listener(address);
-			PROXY_TRY(fd);
-			shared_sockets_.push_back(fd.value());
-			socket_files_.push_back(address.path);
-			for (size_t i = 0; i < workers; ++i) {
-				sockets[i].emplace_back(fd.value(), false);
+			auto bound = listen_unix(address.path, socket_mode, kListenBacklog);
+			PROXY_TRY(bound);
+			shared_sockets_.push_back(bound.value().fd);
+			socket_files_.push_back(bound.value().file);
+			for (auto& of_worker : sockets) {
+				of_worker.emplace_back(bound.value().fd, false);
 			}
 			continue;
 		}
-		for (size_t i = 0; i < workers; ++i) {
-			auto fd = open_listener(address);
+		for (auto& of_worker : sockets) {
+			auto fd = open_tcp_listener(address);
 			PROXY_TRY(fd);
-			sockets[i].emplace_back(fd.value(), true);
+			of_worker.emplace_back(fd.value(), true);
 		}
 	}
 	return {};
@@ -56,7 +57,9 @@ Result<void> PgSQL_Threads_Handler::start() {
 	PROXY_TRY(addresses);
 	const size_t count = static_cast<size_t>(config->threads);
 	std::vector<std::vector<std::pair<int, bool>>> sockets(count);
-	if (auto bound = bind_listeners(sockets, addresses.value(), count); !bound) {
+	const auto mode =
+	    static_cast<mode_t>(std::strtoul(config->unix_socket_permissions.c_str(), nullptr, 8));
+	if (auto bound = bind_listeners(sockets, addresses.value(), mode); !bound) {
 		for (const auto& of_worker : sockets) {
 			for (const auto& [fd, owned] : of_worker) {
 				if (owned) {
@@ -64,6 +67,7 @@ Result<void> PgSQL_Threads_Handler::start() {
 				}
 			}
 		}
+		close_shared_sockets();
 		return bound.take_error();
 	}
 	std::vector<Worker_Mailbox*> peers;
@@ -99,11 +103,15 @@ void PgSQL_Threads_Handler::stop() {
 	// Its last answers go to the workers' mailboxes.
 	shared_.logins.stop();
 	workers_.clear();
+	close_shared_sockets();
+}
+
+void PgSQL_Threads_Handler::close_shared_sockets() {
+	for (const Socket_File& file : socket_files_) {
+		file.remove();
+	}
 	for (const int fd : shared_sockets_) {
 		close(fd);
-	}
-	for (const std::string& path : socket_files_) {
-		unlink(path.c_str());
 	}
 	shared_sockets_.clear();
 	socket_files_.clear();

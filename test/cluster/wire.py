@@ -13,6 +13,7 @@ import time
 from . import scram
 
 PROTOCOL_3_0 = 196608
+PROTOCOL_3_2 = 196610
 SSL_REQUEST = 80877103
 GSS_REQUEST = 80877104
 CANCEL_REQUEST = 80877102
@@ -132,8 +133,11 @@ def copy_fail(text):
 	return frame('f', cstr(text))
 
 
-def cancel_request(pid, key):
-	return struct.pack('!IIII', 16, CANCEL_REQUEST, pid & 0xffffffff, key & 0xffffffff)
+def cancel_request(pid, key, code=CANCEL_REQUEST):
+	"""key: bytes of any length, or the 4 bytes of protocol 3.0 as a number."""
+	if isinstance(key, int):
+		key = struct.pack('!I', key & 0xffffffff)
+	return struct.pack('!III', 12 + len(key), code, pid & 0xffffffff) + key
 
 
 # ---- reading messages -------------------------------------------------------------------------
@@ -235,6 +239,8 @@ class Wire:
 		self.buffer = bytearray()
 		self.parameters = {}
 		self.pid = self.key = 0
+		self.secret = b''
+		self.version = PROTOCOL_3_0
 		self.status = None
 		self.notices = []
 		self.notifications = []
@@ -303,6 +309,7 @@ class Wire:
 			self.parameters[name.decode()] = value.decode()
 		elif kind == 'K':
 			self.pid, self.key = struct.unpack('!II', body[:8])
+			self.secret = body[4:]
 		elif kind == 'Z':
 			self.status = chr(body[0])
 		elif kind == 'N':
@@ -357,7 +364,7 @@ class Wire:
 		"""Startup and authentication; returns all messages up to ReadyForQuery."""
 		settings = {'user': user, 'database': database or user}
 		settings.update(params)
-		self.send(startup(settings))
+		self.send(startup(settings, self.version))
 		messages = []
 		exchange = None
 		while True:
@@ -420,7 +427,7 @@ class Wire:
 	def cancel(self, timeout=5.0):
 		"""Sends a CancelRequest for this session over a connection of its own."""
 		with Wire(self.address, timeout) as other:
-			other.send(cancel_request(self.pid, self.key))
+			other.send(cancel_request(self.pid, self.secret))
 			other.closed_by_peer(timeout)
 
 	def close(self, polite=True):

@@ -13,6 +13,16 @@ void check_first_packet(std::span<const uint8_t> input) {
 	const Startup_Packet packet = parse_startup(input);
 	FUZZ_CHECK(packet.size <= input.size());
 	FUZZ_CHECK((packet.kind == Startup_Kind::malformed) == !packet.error.empty());
+	if (packet.kind == Startup_Kind::cancel_request) {
+		std::string written;
+		if (packet.forwarded) {
+			append_forwarded_cancel(written, packet.cancel_pid, packet.cancel_key);
+		} else {
+			append_cancel_request(written, packet.cancel_pid, packet.cancel_key);
+		}
+		FUZZ_CHECK(written ==
+		           std::string(reinterpret_cast<const char*>(input.data()), packet.size));
+	}
 	if (packet.kind != Startup_Kind::startup) {
 		return;
 	}

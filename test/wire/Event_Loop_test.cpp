@@ -174,7 +174,7 @@ TEST_CASE("a listener takes all that wait and none while it is stopped") {
 	Listen_Address address;
 	address.host = "127.0.0.1";
 	address.port = 0;
-	auto fd = open_listener(address);
+	auto fd = open_tcp_listener(address);
 	REQUIRE(fd.ok());
 	sockaddr_in name{};
 	socklen_t size = sizeof(name);
@@ -211,7 +211,7 @@ TEST_CASE("a listener says why it cannot listen") {
 	Listen_Address address;
 	address.host = "localhost"; // not numeric
 	address.port = 6133;
-	const auto fd = open_listener(address);
+	const auto fd = open_tcp_listener(address);
 	REQUIRE_FALSE(fd.ok());
 	CHECK(fd.error().message.find("numeric") != std::string::npos);
 }

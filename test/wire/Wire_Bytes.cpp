@@ -70,8 +70,9 @@ std::string close_of(char kind, std::string_view name) {
 	return message('C', kind + text(name));
 }
 
-std::string startup_packet(const std::vector<std::pair<std::string, std::string>>& parameters) {
-	std::string body = u32(3U << 16);
+std::string startup_packet(const std::vector<std::pair<std::string, std::string>>& parameters,
+                           uint32_t version) {
+	std::string body = u32(version);
 	for (const auto& [name, value] : parameters) {
 		body += text(name) + text(value);
 	}

@@ -40,7 +40,8 @@ std::string close_of(char kind, std::string_view name);
 inline const std::string kSync = message('S');
 inline const std::string kFlush = message('H');
 inline const std::string kTerminate = message('X');
-std::string startup_packet(const std::vector<std::pair<std::string, std::string>>& parameters);
+std::string startup_packet(const std::vector<std::pair<std::string, std::string>>& parameters,
+                           uint32_t version = 3U << 16);
 
 // Backend.
 inline const std::string kParseComplete = message('1');
@@ -156,6 +157,10 @@ struct Rig_Setup {
 	std::function<void(Pgsql_Config&)> configure = [](Pgsql_Config&) {};
 };
 
+struct Client_Setup {
+	bool header_due = false; // a PROXY header is asked for
+};
+
 // A worker's services and context without its thread: one pass at a time, with a clock that moves
 // only when the test says so. Hostgroup 10 is the primary, 20 are the replicas.
 class Rig final : private Session_Services,
@@ -179,9 +184,9 @@ public:
 
 	using Parameters = std::vector<std::pair<std::string, std::string>>;
 	// A client that has sent nothing yet.
-	Client open_client();
+	Client open_client(const Client_Setup& setup = {});
 	// ... and one that is logged in as app.
-	Client login(const Parameters& parameters = {});
+	Client login(const Parameters& parameters = {}, uint32_t version = 3U << 16);
 	PgSQL_Session* session(const Client& client);
 	Session_State state(const Client& client);
 	bool ended(const Client& client) { return session(client) == nullptr; }
@@ -209,8 +214,7 @@ private:
 	void note_parked(PgSQL_Session&, Server_Ptr server) override;
 	void forget_parked(PgSQL_Session&) override {}
 	Pool_Waiter_Sink& waiter_sink() override { return *this; }
-	void broadcast_cancel(uint32_t pid, const std::string& key,
-	                      const Cancel_Ticket_Ptr& ticket) override;
+	void broadcast_cancel(const Cancel_Request& request, const Cancel_Ticket_Ptr& ticket) override;
 	void send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) override;
 	void hold_until(std::unique_ptr<PgSQL_Connection> connection,
 	                Cancel_Ticket_Ptr ticket) override;

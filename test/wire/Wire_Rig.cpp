@@ -206,7 +206,7 @@ void Rig::shut_down_all() {
 
 // ---- clients ----
 
-Client Rig::open_client() {
+Client Rig::open_client(const Client_Setup& setup) {
 	int ends[2] = {-1, -1};
 	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
 	Client client;
@@ -217,16 +217,18 @@ Client Rig::open_client() {
 	from.port = 40000;
 	from.local_host = "127.0.0.1";
 	from.local_port = 6133;
+	from.local = true;
+	from.header_due = setup.header_due;
 	sessions_.emplace(client.pid, std::make_unique<PgSQL_Session>(context_, client.pid, ends[1],
 	                                                              std::move(from)));
 	return client;
 }
 
-Client Rig::login(const Parameters& parameters) {
+Client Rig::login(const Parameters& parameters, uint32_t version) {
 	Client client = open_client();
 	Parameters all = {{"user", "app"}, {"database", "db"}};
 	all.insert(all.end(), parameters.begin(), parameters.end());
-	client->send(startup_packet(all));
+	client->send(startup_packet(all, version));
 	client->expect(message('R', u32(3)));
 	client->send(message('p', text("secret")));
 	client->expect(message('R', u32(0)));
@@ -281,8 +283,8 @@ void Rig::note_parked(PgSQL_Session&, Server_Ptr server) {
 	connections_.give_back(server.get());
 }
 
-void Rig::broadcast_cancel(uint32_t pid, const std::string& key, const Cancel_Ticket_Ptr& ticket) {
-	cancel_mail_.push_back({pid, key, ticket});
+void Rig::broadcast_cancel(const Cancel_Request& request, const Cancel_Ticket_Ptr& ticket) {
+	cancel_mail_.push_back({request.pid, request.key, ticket});
 }
 
 void Rig::send_cancel(PgSQL_Connection::Cancel_Target target, Cancel_Ticket_Ptr ticket) {

@@ -207,6 +207,18 @@ TEST_CASE("each text check") {
 	    {"pgsql-polardb_proxy_identity_host", "::ffff:0.0.0.0", false},
 	    {"pgsql-polardb_proxy_identity_host", "::ffff:1.0.0.0", true},
 	    {"pgsql-polardb_proxy_identity_host", "example.org", false},
+	    {"pgsql-proxy_protocol_networks", "", true},
+	    {"pgsql-proxy_protocol_networks", "*", true},
+	    {"pgsql-proxy_protocol_networks", "10.0.0.0/8, ::1 ,192.0.2.1", true},
+	    {"pgsql-proxy_protocol_networks", "10.0.0.0/33", false},
+	    {"pgsql-proxy_protocol_networks", "balancer", false},
+	    {"pgsql-proxy_protocol_networks", "10.0.0.0/8;::1", false},
+	    {"pgsql-unix_socket_permissions", "0777", true},
+	    {"pgsql-unix_socket_permissions", "770", true},
+	    {"pgsql-unix_socket_permissions", "", false},
+	    {"pgsql-unix_socket_permissions", "0778", false},
+	    {"pgsql-unix_socket_permissions", "1777", false},
+	    {"pgsql-unix_socket_permissions", "rwx", false},
 	};
 	for (const Case& one : cases) {
 		const auto result = check_variable(one.name, one.text);
@@ -348,4 +360,34 @@ TEST_CASE("listen addresses are parsed and printed alike") {
 	CHECK(parsed.value()[0].text() + ";" + parsed.value()[1].text() + ";" +
 	          parsed.value()[2].text() ==
 	      text);
+}
+
+TEST_CASE("a list of networks contains addresses, and nothing else") {
+	struct Case {
+		const char* list;
+		const char* address;
+		bool inside;
+	};
+	for (const Case& one :
+	     {Case{"", "10.0.0.1", false}, Case{"*", "10.0.0.1", true}, Case{"*", "2001:db8::1", true},
+	      Case{"*", "", false}, Case{"*", "localhost", false}, Case{"10.0.0.0/8", "10.0.0.1", true},
+	      Case{"10.0.0.0/8", "11.0.0.1", false}, Case{"11.0.0.0/8,10.0.0.0/8", "10.0.0.1", true},
+	      Case{"0.0.0.0/0", "", false}, Case{"::1", "::1", true}}) {
+		INFO(one.list << " " << one.address);
+		CHECK(Network_List::parse(one.list).value().contains(one.address) == one.inside);
+	}
+	std::string many;
+	for (size_t i = 0; i <= Network_List::kMaxNetworks; ++i) {
+		many += "10.0.0.1,";
+	}
+	CHECK_FALSE(Network_List::parse(many).ok());
+}
+
+TEST_CASE("the networks of a configuration follow its text") {
+	const auto built =
+	    build_pgsql_config({{"pgsql-proxy_protocol_networks", "192.0.2.0/24"}}, Pgsql_Config{});
+	REQUIRE(built.ok());
+	CHECK(built.value().config->proxy_networks.contains("192.0.2.77"));
+	CHECK_FALSE(built.value().config->proxy_networks.contains("127.0.0.1"));
+	CHECK(Pgsql_Config{}.proxy_networks.empty());
 }

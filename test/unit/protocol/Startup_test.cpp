@@ -225,3 +225,40 @@ TEST_CASE("names that are never forwarded") {
 	CHECK_FALSE(asks({{"_polar_proxy_send_lsn", "on"}}));
 	CHECK_FALSE(asks({{"_polar_send_xact", "true"}}));
 }
+
+TEST_CASE("the version spoken is the client's, or the newest that is served") {
+	CHECK(negotiated_version(0) == 196608);
+	CHECK(negotiated_version(2) == 196610);
+	CHECK(negotiated_version(3) == 196610);
+	CHECK(negotiated_version(9999) == 196610);
+	CHECK(cancel_key_bytes(0) == 4);
+	CHECK(cancel_key_bytes(1) == 4);
+	CHECK(cancel_key_bytes(2) == 32);
+	CHECK(cancel_key_bytes(9999) == 32);
+}
+
+TEST_CASE("clients of another major version can read why they are refused") {
+	std::string out;
+	append_version_error(out, 2, 0);
+	CHECK(out == raw("EFATAL:  unsupported frontend protocol 2.0: server supports 3.0 to 3.2\n\0"));
+	out.clear();
+	append_version_error(out, 4, 0);
+	const std::span<const uint8_t> body = body_of(out, 'E');
+	const std::string_view text(reinterpret_cast<const char*>(body.data()), body.size());
+	CHECK(text.find(raw("C0A000\0")) != std::string_view::npos);
+	CHECK(text.find("unsupported frontend protocol 4.0: server supports 3.0 to 3.2") !=
+	      std::string_view::npos);
+}
+
+TEST_CASE("a cancel passed on by a proxy is told from a client's") {
+	std::string mine;
+	std::string passed_on;
+	append_cancel_request(mine, 7, "key!");
+	append_forwarded_cancel(passed_on, 7, "key!");
+	CHECK_FALSE(parse_startup(as_span(mine)).forwarded);
+	const Startup_Packet packet = parse_startup(as_span(passed_on));
+	CHECK(packet.kind == Startup_Kind::cancel_request);
+	CHECK(packet.forwarded);
+	CHECK(packet.cancel_pid == 7);
+	CHECK(packet.cancel_key == "key!");
+}
