@@ -223,6 +223,7 @@ private:
 	void answer_poisoned_batch();
 	void refuse_poisoned(Statement_Kind kind);
 	bool ends_poisoned(Statement_Kind kind) const;
+	bool was_to_end_transaction() const;
 	void end_poisoned_transaction();
 
 	// ---- _Local ----

@@ -45,6 +45,13 @@ bool PgSQL_Session::ends_poisoned(Statement_Kind kind) const {
 	return kind == Statement_Kind::rollback || (kind == Statement_Kind::commit && poison_told_);
 }
 
+// The request under way ends the transaction, and no other begins with it.
+bool PgSQL_Session::was_to_end_transaction() const {
+	return request_.statement != nullptr && !request_.statement->and_chain &&
+	       (request_.statement->kind == Statement_Kind::commit ||
+	        request_.statement->kind == Statement_Kind::rollback);
+}
+
 void PgSQL_Session::answer_poisoned(Statement_Kind kind) {
 	if (!ends_poisoned(kind)) {
 		refuse_poisoned(kind);

@@ -153,6 +153,11 @@ void PgSQL_Session::on_backend_lost(std::string_view what) {
 		savepoints_.clear();
 		portals_.clear();
 		transaction_status_ = 'I';
+		if (request_.kind != Request_Kind::none && was_to_end_transaction()) {
+			// Done or not, nobody knows; but the client has ended the block and is told by the
+			// error.
+			end_poisoned_transaction();
+		}
 	} else if (was_pinned) {
 		// Temporary tables, LISTEN, ... are gone with the connection: going on would be a lie.
 		fatal(error, Session_End::server_lost);

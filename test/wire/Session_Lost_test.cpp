@@ -201,6 +201,27 @@ TEST_CASE("a transaction that is lost while its client is idle is told with the 
 	}
 }
 
+TEST_CASE("a COMMIT that is lost on its way ends the block, one that chains does not") {
+	for (const bool extended : {false, true}) {
+		In_Transaction open;
+		const std::string commit = extended
+		                               ? parse("", "commit") + bind_to("", "") + execute("") + kSync
+		                               : query("commit");
+		open.client->send(commit);
+		open.server->expect(commit);
+		open.server->close();
+		open.client->expect(lost(open.rig) + ready('I'));
+		// Outside of it the next statement goes to a server.
+		open.client->send(kInsert);
+		open.rig.primary.accept()->expect(kInsert);
+	}
+	In_Transaction open;
+	open.client->send(query("commit and chain"));
+	open.server->expect(query("commit and chain"));
+	open.server->close();
+	open.client->expect(lost(open.rig) + ready('E'));
+}
+
 TEST_CASE("a farewell in an idle transaction is the end of it") {
 	In_Transaction on;
 	on.server->send(error("57P01", "terminating connection", "FATAL"));
