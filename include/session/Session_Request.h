@@ -44,6 +44,7 @@ struct Request_Progress {
 	bool error_seen = false;
 	bool resets = false;          // has led parameters back to what they were at startup
 	bool replaying = false;       // translated a second time: names it made known are its own
+	bool healed = false;          // has run again once, on the connection it was on
 	bool run_again = false;       // drop the answer up to ReadyForQuery, then run again here
 	bool retry_on_writer = false; // drop the answer up to ReadyForQuery, then run again
 	Route_Reason retry_reason = Route_Reason::retry_on_primary;

@@ -363,9 +363,10 @@ bool PgSQL_Session::takes_back_parameters() {
 	    statement.all;
 	const bool sets =
 	    statement.kind == Statement_Kind::reset || statement.kind == Statement_Kind::set;
-	if (request_.replaying || transaction_status_ != 'I' || request_.open || (!resets && !sets)) {
+	if (request_.healed || transaction_status_ != 'I' || request_.open || (!resets && !sets)) {
 		return false;
 	}
+	request_.healed = true;
 	// What the batch has done until it failed is not known.
 	backend_->backend_state.changed_by = kChangedByNobody;
 	if (resets) {

@@ -567,7 +567,7 @@ bool PgSQL_Session::note_lost_statement(const Error_Fields& fields) {
 		held.doubt_all_names();
 	}
 	return transaction_status_ == 'I' && alone && !request_.open && !request_.result_started &&
-	       !request_.replaying && request_.completed == 0;
+	       !request_.healed && request_.completed == 0;
 }
 
 } // namespace proxy

@@ -373,7 +373,7 @@ Message_Fate PgSQL_Session::on_error(std::span<const uint8_t> body) {
 		return Message_Fate::hide;
 	}
 	if (heals) {
-		request_.run_again = true;
+		request_.run_again = request_.healed = true;
 		pieces_.clear();
 		return Message_Fate::hide;
 	}

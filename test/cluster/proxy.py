@@ -66,12 +66,14 @@ class Proxy:
 	"""One running proxy in front of a Cluster (or of any (host, port) pairs given as servers).
 
 	variables, admin_variables: without their prefix. rules, users, servers: rows of the tables.
-	pair: the pgsql_replication_hostgroups row, None for no row; by default it fits the flavour.
+	pair: the pgsql_replication_hostgroups row, None for no row; by default it fits the flavour, with
+	consistency as its mode where servers report positions.
 	"""
 
 	def __init__(self, cluster=None, servers=None, users=None, rules=None, pair='auto',
 			variables=None, admin_variables=None, workers=2, start=True, wait_roles=True,
-			directory=None, persistent=False, prefer_ports=(), name='proxy', extra=None):
+			directory=None, persistent=False, prefer_ports=(), name='proxy', extra=None,
+			consistency='session_lsn'):
 		self.cluster = cluster
 		self.name = name
 		self.work = cluster.work if cluster and not directory else Workspace(directory, persistent)
@@ -90,6 +92,7 @@ class Proxy:
 		self.users = DEFAULT_USERS if users is None else users
 		self.rules = rules or []
 		self.servers = self._servers() if servers is None else servers
+		self.consistency = consistency
 		self.pair = self._pair() if pair == 'auto' else pair
 		self.extra = dict(extra or {})
 		os.makedirs(self.datadir, exist_ok=True)
@@ -120,7 +123,7 @@ class Proxy:
 	def _pair(self):
 		row = {'writer_hostgroup': WRITER, 'reader_hostgroup': READER}
 		if self.cluster is not None and self.cluster.flavour.name == 'kernel':
-			row.update(check_type='polardb', txn_split_enabled=0, consistency_mode='session_lsn',
+			row.update(check_type='polardb', txn_split_enabled=0, consistency_mode=self.consistency,
 				proxy_protocol='v15')
 		else:
 			row.update(check_type='read_only', consistency_mode='eventual')

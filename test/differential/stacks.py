@@ -2,7 +2,8 @@
 
   one    a server with a pool of one connection; each case with a plain and a TLS client
   two    the same with two connections, TLS clients
-  split  a primary with two replicas, read/write split and session consistency, plain clients
+  split  a primary with two replicas, read/write split and global consistency (what one client has
+         written the other sees, so that there is one right answer), plain clients
 """
 import multiprocessing
 import os
@@ -37,7 +38,8 @@ class Stack:
 		if name != 'split':
 			servers = [{'address': '127.0.0.1', 'port': self.cluster.primary.port, 'hostgroup': 10,
 				'max_connections': self.backends}]
-		self.proxy = Proxy(self.cluster, servers=servers, pair='auto' if name == 'split' else None)
+		self.proxy = Proxy(self.cluster, servers=servers, pair='auto' if name == 'split' else None,
+			consistency='global_lsn')
 		self.cluster.primary.sql(BASE, 'app')
 		self.root = wire.connect(self.cluster.primary.socket_path, 'postgres', database='app',
 			timeout=30.0, application_name='direct')

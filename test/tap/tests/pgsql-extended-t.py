@@ -32,7 +32,8 @@ def setup():
 			'max_connections': size}]
 		STACKS.append(('%d connection(s)' % size, plain, Proxy(plain, pair=None, workers=1,
 			servers=servers, variables={'connect_timeout_server_max': '3000'})))
-	STACKS.append(('split', pair, Proxy(pair, workers=1)))
+	# What one client has written the other is to see, so that there is one right answer.
+	STACKS.append(('split', pair, Proxy(pair, workers=1, consistency='global_lsn')))
 
 
 def teardown():

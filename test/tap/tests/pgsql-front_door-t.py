@@ -336,6 +336,9 @@ def test_those_who_do_not_log_in_are_bounded():
 		session = proxy.session()
 		waiting = [Wire(proxy.address) for _ in range(20)]
 		try:
+			# Two workers accept, each in its own time.
+			eventually(lambda: int(proxy.global_stats()['Client_Connections_connected']) >= 21,
+				what='all of them accepted')
 			with Wire(proxy.address) as late:
 				equal(_error(late)['C'], '53300')
 			equal(session.scalar('select 1'), '1')
