@@ -50,6 +50,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 namespace proxy {
@@ -261,6 +262,7 @@ private:
 	bool translate_parse(const Frame& frame, std::string& out);
 	void translate_bind(const Bind_View& view, size_t to_come, std::string& out);
 	bool translate_describe(const Frame& frame, std::string& out);
+	void note_described(uint64_t statement_id);
 	bool translate_execute(const Frame& frame, std::string_view raw, std::string& out);
 	bool translate_close(const Frame& frame, std::string& out);
 	Prepared_Statement_Ptr learn_statement(const Parse_View& view);
@@ -515,6 +517,8 @@ private:
 		Statement_Analysis_Ptr result;
 	};
 	std::unique_ptr<Sql_Prepared> sql_prepared_;
+	// Statements whose columns the client has asked for; null: none.
+	std::unique_ptr<std::unordered_set<uint64_t>> described_;
 
 	// The statement under way.
 	Session_Request request_;

@@ -43,6 +43,7 @@ struct Request_Progress {
 	bool result_started = false; // bytes of the answer went to the client
 	bool error_seen = false;
 	bool resets = false;          // has led parameters back to what they were at startup
+	bool describes = false;       // extended: asks for columns
 	bool replaying = false;       // translated a second time: names it made known are its own
 	bool healed = false;          // has run again once, on the connection it was on
 	bool run_again = false;       // drop the answer up to ReadyForQuery, then run again here

@@ -370,6 +370,9 @@ bool PgSQL_Session::translate_parse(const Frame& frame, std::string& out) {
 	if (view.statement.empty()) {
 		const Prepared_Statement_Ptr before = unnamed_;
 		const uint64_t id_before = unnamed_id_;
+		if (described_ != nullptr) {
+			described_->erase(0);
+		}
 		align_for(*learn_statement(view), out);
 		append_parse(out, {}, view.sql, view.parameter_types);
 		queue({.kind = Operation_Kind::parse,
@@ -465,10 +468,26 @@ bool PgSQL_Session::translate_describe(const Frame& frame, std::string& out) {
 	Prepared_Statement_Ptr statement;
 	if (view.kind == Target_Kind::statement) {
 		name = server_name(view.name, statement, out);
+		if (statement != nullptr) {
+			note_described(statement->id);
+		}
 	}
+	request_.describes = true;
 	append_describe(out, view.kind, name);
 	queue({.kind = Operation_Kind::describe, .statement = statement});
 	return true;
+}
+
+// The client knows the columns of this statement (0: of its unnamed one) by a Describe of its own.
+void PgSQL_Session::note_described(uint64_t statement_id) {
+	// Ids of statements that are closed since stay: harmless, but not without end.
+	constexpr size_t kMost = 4096;
+	if (described_ == nullptr) {
+		described_ = std::make_unique<std::unordered_set<uint64_t>>();
+	} else if (described_->size() >= kMost) {
+		described_->clear();
+	}
+	described_->insert(statement_id);
 }
 
 bool PgSQL_Session::translate_execute(const Frame& frame, std::string_view raw, std::string& out) {

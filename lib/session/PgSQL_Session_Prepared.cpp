@@ -554,6 +554,10 @@ bool PgSQL_Session::note_lost_statement(const Error_Fields& fields) {
 		} else {
 			held.unnamed_statement = 0;
 		}
+		if (outdated && !request_.describes && described_ != nullptr &&
+		    described_->contains(operation.statement->id)) {
+			return false; // its driver would take the new columns for the old ones
+		}
 	} else {
 		const bool behind_batch = request_.has_operation();
 		if (request_.statement == nullptr || !doubt_named(*request_.statement)) {

@@ -10,7 +10,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 import runner  # noqa: E402
 from checks import equal, expect_error, same_lines  # noqa: E402
 from cluster import Cluster, Proxy  # noqa: E402
-from cluster.wire import (bind, close, describe, execute, parse, query, sync,  # noqa: E402
+from cluster.wire import (bind, close, describe, execute, flush, parse, query, sync,  # noqa: E402
 	transcript)
 
 TIMEOUT = 240
@@ -296,6 +296,28 @@ def test_changed_result_is_prepared_anew():
 			a.sql('rollback')
 			a.send(bind((), 'm') + describe('P') + execute() + sync())
 			equal(''.join(k for k, _ in a.read_ready()), '2TDCZ', name)
+
+
+def test_changed_result_is_told_to_whoever_knows_the_old_columns():
+	"""As the server: a driver that keeps the columns it was told would read the new rows by them."""
+	for name, cluster, proxy in STACKS[:2]:
+		cluster.primary.sql('drop table shape; create table shape (a int); insert into shape values (1);'
+			' grant all on shape to app', 'app')
+		with proxy.session() as a:
+			use = bind((), 'm') + execute() + sync()
+			a.send(parse('select * from shape', 'm') + describe('S', 'm') + flush())
+			a.read_until('T', 15)
+			a.send(use)
+			equal(''.join(k for k, _ in a.read_ready()), '2DCZ', name)
+			cluster.primary.sql('alter table shape add b int default 2', 'app')
+			a.send(use)
+			equal(''.join(k for k, _ in a.read_ready()), 'EZ', name)
+			# It prepares anew, in the way of a driver, and is told of both columns.
+			a.send(close('S', 'm') + parse('select * from shape', 'm') + describe('S', 'm') + flush())
+			told = a.read_until('T', 15)
+			equal(int.from_bytes(told[-1][1][:2], 'big'), 2, name)
+			a.send(use)
+			equal(''.join(k for k, _ in a.read_ready()), '2DCZ', name)
 
 
 # ---- where they go, and what stays free ----
