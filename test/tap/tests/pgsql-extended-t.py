@@ -9,8 +9,9 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import runner  # noqa: E402
+import small_pools  # noqa: E402
 from checks import equal, same_lines  # noqa: E402
-from cluster import Cluster, Proxy, wire  # noqa: E402
+from cluster import wire  # noqa: E402
 from cluster.wire import (bind, close, copy_data, copy_done, copy_fail, describe,  # noqa: E402
 	execute, flush, frame, parse, query, sync, transcript)
 
@@ -19,62 +20,17 @@ STACKS = []
 
 
 def setup():
-	plain = Cluster('stock', 0)
-	pair = Cluster('kernel', 1)
-	for cluster in (plain, pair):
-		cluster.primary.sql('create table five (i int, t text);'
-			"insert into five select g, 't' || g from generate_series(1, 5) g; create table sink (i int, t text);"
-			'create procedure commits() language plpgsql as $$ begin commit; end $$;'
-			'grant all on all tables in schema public to app; grant all on schema public to app', 'app')
-		cluster.wait_caught_up()
-	for size in (1, 2):
-		servers = [{'address': '127.0.0.1', 'port': plain.primary.port, 'hostgroup': 10,
-			'max_connections': size}]
-		STACKS.append(('%d connection(s)' % size, plain, Proxy(plain, pair=None, workers=1,
-			servers=servers, variables={'connect_timeout_server_max': '3000'})))
-	# What one client has written the other is to see, so that there is one right answer.
-	STACKS.append(('split', pair, Proxy(pair, workers=1, consistency='global_lsn')))
+	STACKS.extend(small_pools.make_stacks('create table five (i int, t text);'
+		"insert into five select g, 't' || g from generate_series(1, 5) g; create table sink (i int, t text);"
+		'create procedure commits() language plpgsql as $$ begin commit; end $$;'))
 
 
 def teardown():
-	for _, _, proxy in STACKS:
-		proxy.stop()
-	for cluster in {id(c): c for _, c, _ in STACKS}.values():
-		cluster.close()
-
-
-def _play(connect, steps):
-	"""steps: (client, bytes, what to read): an int n reads n ReadyForQuery, letters read up to one."""
-	clients, told = {}, {}
-	try:
-		for name, data, *wanted in steps:
-			if name not in clients:
-				clients[name] = connect()
-				told[name] = []
-			clients[name].send(query(data) if isinstance(data, str) else data)
-			wanted = wanted[0] if wanted else 1
-			if isinstance(wanted, str):
-				for letter in wanted:
-					told[name] += clients[name].read_until(letter, 15)
-				continue
-			for _ in range(wanted):
-				told[name] += clients[name].read_ready(15)
-		return {name: transcript(messages) for name, messages in told.items()}
-	finally:
-		for client in clients.values():
-			client.close()
+	small_pools.close_stacks(STACKS)
 
 
 def compare(steps, before='truncate sink', stacks=None, rounds=2):
-	for name, cluster, proxy in stacks or STACKS:
-		cluster.primary.sql(before, 'app')
-		wanted = _play(lambda c=cluster: c.primary.session('app', 'app', 'app-secret',
-			application_name=''), steps)
-		for i in range(rounds):
-			cluster.primary.sql(before, 'app')
-			got = _play(proxy.session, steps)
-			for client in wanted:
-				same_lines(got[client], wanted[client], '%s, round %d, client %s' % (name, i + 1, client))
+	small_pools.compare(stacks or STACKS, steps, before, rounds)
 
 
 def one(sql, values=(), name='', portal=''):

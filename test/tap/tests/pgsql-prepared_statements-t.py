@@ -8,79 +8,34 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'))
 import runner  # noqa: E402
-from checks import equal, expect_error, same_lines  # noqa: E402
-from cluster import Cluster, Proxy  # noqa: E402
-from cluster.wire import (bind, close, describe, execute, flush, parse, query, sync,  # noqa: E402
-	transcript)
+import small_pools  # noqa: E402
+from checks import equal, expect_error  # noqa: E402
+from cluster.wire import (bind, close, describe, execute, flush, parse, query,  # noqa: E402
+	sync)
 
 TIMEOUT = 240
 STACKS = []  # (name, cluster, proxy): one shared connection, two, and a pair with read/write split
 
 
 def setup():
-	plain = Cluster('stock', 0)
-	pair = Cluster('kernel', 1)
-	for cluster in (plain, pair):
-		cluster.primary.sql('create table box (id int primary key, v text);'
-			"insert into box select i, 'v' || i from generate_series(1, 20) i;"
-			'create table shape (a int); insert into shape values (1);'
-			'create table log (i int); create sequence numbers;'
-			'create function drops() returns void language plpgsql as '
-			"$$ begin execute 'deallocate all'; end $$;"
-			'create function makes() returns void language plpgsql as '
-			"$$ begin execute 'prepare unseen as select 66'; end $$;"
-			'create function runs(text) returns text language plpgsql as '
-			"$$ declare r text; begin execute 'execute ' || $1 into r; return r; end $$;"
-			'grant all on all tables in schema public to app; grant all on schema public to app;'
-			'grant all on all sequences in schema public to app', 'app')
-		cluster.wait_caught_up()
-	for size in (1, 2):
-		servers = [{'address': '127.0.0.1', 'port': plain.primary.port, 'hostgroup': 10,
-			'max_connections': size}]
-		STACKS.append(('%d connection(s)' % size, plain, Proxy(plain, pair=None, workers=1,
-			servers=servers, variables={'connect_timeout_server_max': '3000'})))
-	# What one client has written the other is to see, so that there is one right answer.
-	STACKS.append(('split', pair, Proxy(pair, workers=1, consistency='global_lsn')))
+	STACKS.extend(small_pools.make_stacks('create table box (id int primary key, v text);'
+		"insert into box select i, 'v' || i from generate_series(1, 20) i;"
+		'create table shape (a int); insert into shape values (1);'
+		'create table log (i int); create sequence numbers;'
+		'create function drops() returns void language plpgsql as '
+		"$$ begin execute 'deallocate all'; end $$;"
+		'create function makes() returns void language plpgsql as '
+		"$$ begin execute 'prepare unseen as select 66'; end $$;"
+		'create function runs(text) returns text language plpgsql as '
+		"$$ declare r text; begin execute 'execute ' || $1 into r; return r; end $$;"))
 
 
 def teardown():
-	for _, _, proxy in STACKS:
-		proxy.stop()
-	for cluster in {id(c): c for _, c, _ in STACKS}.values():
-		cluster.close()
-
-
-def _play(connect, steps):
-	"""steps: (client, bytes or text, ReadyForQuery to read); the transcript of each client."""
-	clients, told = {}, {}
-	try:
-		for name, data, *count in steps:
-			if name not in clients:
-				clients[name] = connect()
-				told[name] = []
-			clients[name].send(query(data) if isinstance(data, str) else data)
-			for _ in range(count[0] if count else 1):
-				told[name] += clients[name].read_ready(15)
-		return {name: transcript(messages) for name, messages in told.items()}
-	finally:
-		for client in clients.values():
-			client.close()
+	small_pools.close_stacks(STACKS)
 
 
 def compare(steps, before=None, stacks=None, rounds=2):
-	"""Each client is told through the proxy what it is told by the server itself."""
-	for name, cluster, proxy in stacks or STACKS:
-		def reset(server=cluster.primary):
-			if before:
-				server.sql(before, 'app')
-		reset()
-		wanted = _play(lambda c=cluster: c.primary.session('app', 'app', 'app-secret',
-			application_name=''), steps)
-		for i in range(rounds):
-			reset()
-			got = _play(proxy.session, steps)
-			for client in wanted:
-				same_lines(got[client], wanted[client], '%s, round %d, client %s' % (name, i + 1, client))
+	small_pools.compare(stacks or STACKS, steps, before, rounds)
 
 
 def pins(proxy, session):
